@@ -1,0 +1,46 @@
+# Every target sets up what it needs: a virtual environment in .venv, from pyproject.toml and constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo test test-slow test-gpu check lint types layers docs format clean
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(STAMP)
+
+demo: $(STAMP)  ## train on the embedded graph and look at predictions
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP)  ## every test, with coverage
+	$(BIN)/python -m pytest -m "not slow and not gpu" --cov --cov-report=term
+
+test-slow: $(STAMP)  ## tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+test-gpu: $(STAMP)  ## tests that need a CUDA device
+	$(BIN)/python -m pytest -m gpu
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+layers: $(STAMP)
+	$(BIN)/lint-imports
+
+docs: $(STAMP)  ## build the documentation into site/
+	$(BIN)/python scripts/docs_tables.py --check
+	$(BIN)/mkdocs build --strict --quiet
+
+check: lint types layers docs test  ## every gate, for people and for CI
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -1,0 +1,69 @@
+"""A few minutes with staypositive: train on the embedded graph of the world, and judge the answers by eye.
+
+Run it with `make demo`, or `python examples/demo.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import staypositive as sp
+from staypositive.cli.common import Speaker
+from staypositive.cli.tables import classification_table, ranking_table
+
+QUESTIONS = (
+    ("Germany", "borders", 12),
+    ("Slovenia", "has_currency", 3),
+    ("Ecuador", "in_continent", 3),
+    ("Colombia", "speaks", 3),
+)
+FOLDER = Path("runs") / "geo"
+
+
+def where(graph: sp.KnowledgeGraph, head: str, relation: str, tail: str) -> str:
+    """Say which split states a triple: train (seen), valid or test (held out), or none."""
+    triple = [graph.entities.id(head), graph.relations.id(relation), graph.entities.id(tail)]
+    for name, said in (("train", "seen in training"), ("valid", "held out, true"), ("test", "held out, true")):
+        if (graph.split(name).facts == triple).all(1).any():
+            return said
+    return ""
+
+
+def main() -> None:
+    """Load, train, measure, calibrate, measure again, ask."""
+    logging.basicConfig(level=logging.WARNING)
+    speaker = Speaker()
+    graph = sp.load_graph("geo")
+    facts, labelled = len(graph.train), len(graph.test)
+    speaker.say(
+        f"geo: {len(graph.entities):,} places, tongues and coins; {facts:,} facts to learn from, no negatives.\n"
+    )
+    run = sp.fit(graph, model="simple", dim=100, epochs=300, learning_rate=0.5, validate_every=25, progress=True)
+    seconds = sum(record.seconds for record in run.history)
+    speaker.say(f"trained {len(run.history)} epochs in {seconds:.0f} s without drawing a negative\n")
+    run.calibrate("platt")
+    report = run.evaluate("test")
+    ranking_table(speaker, "test", report["ranking"])
+    classification_table(speaker, "test", report["classification"])
+    speaker.say(f"({labelled:,} labelled test triples, before and after Platt scaling on the validation split)\n")
+    for head, relation, top in QUESTIONS:
+        answers = run.predict(head=head, relation=relation, top=top, candidates="range")
+        rows = [
+            [tail, probability, where(graph, head, relation, tail)]
+            for tail, probability in zip(answers["tail"], answers["probability"].tolist(), strict=True)
+        ]
+        speaker.table(f"({head}, {relation}, ?)", ["answer", "probability", "in the graph"], rows)
+    run.save(FOLDER)
+    speaker.say(
+        f"\nThe run is in {FOLDER}. Try next (after `source .venv/bin/activate`):\n"
+        f"  staypositive predict {FOLDER} --head Japan --relation borders --candidates range\n"
+        f"  staypositive predict {FOLDER} --relation speaks --tail French --exclude-known --candidates range\n"
+        f"  staypositive predict {FOLDER} --similar Norway\n"
+        f"  staypositive evaluate {FOLDER} --per-relation\n"
+        "  staypositive train your-triples.tsv"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Write the tables of the docs from `results/index.csv` and the catalogue, between their markers.
+
+python scripts/docs_tables.py            # renew them
+python scripts/docs_tables.py --check    # fail if a page is not what the index says
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from staypositive.experiments import read_index
+from staypositive.graph import CATALOGUE
+
+ROOT = Path(__file__).resolve().parents[1]
+MARK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+Rows = list[dict[str, str]]
+
+
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    """Return a table; the first column is text, the others numbers."""
+    lines = [header, [":--", *["--:"] * (len(header) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def datasets(_: Rows) -> str:
+    """The catalogue's counts."""
+    names = ("entities", "relations", "train", "valid", "test")
+    return markdown(["dataset", *names], [[d.name, *(f"{d.counts[n]:,}" for n in names)] for d in CATALOGUE.values()])
+
+
+def first_runs(rows: Rows, metrics: dict[str, tuple[str, str]], wanted: tuple[str, ...]) -> str:
+    """One line a dataset and model; `metrics` maps a heading to (metric, calibration)."""
+    own = [row for row in rows if row["experiment"] == "first-runs" and row["dataset"] in wanted]
+    lines = []
+    for dataset in wanted:
+        for model in dict.fromkeys(row["model"] for row in own if row["dataset"] == dataset):
+            cells = []
+            for metric, calibration in metrics.values():
+                values = [
+                    row["value"]
+                    for row in own
+                    if (row["dataset"], row["model"], row["metric"]) == (dataset, model, metric)
+                    and row["calibration"] == calibration
+                    and row["unseen"] in ("", "with")
+                    and (row["side"], row["filter"], row["ties"]) in (("", "", ""), ("both", "filtered", "realistic"))
+                ]
+                cells.append(f"{float(values[0]):.3f}" if values else "")
+            lines.append([f"{dataset}, {model}", *cells])
+    return markdown(["", *metrics], lines)
+
+
+def first_runs_ranking(rows: Rows) -> str:
+    """Speed and filtered realistic ranking of the AM sets."""
+    metrics = {
+        "s an epoch": ("epoch_seconds", ""),
+        "MRR": ("mrr", ""),
+        "Hits@1": ("hits@1", ""),
+        "Hits@10": ("hits@10", ""),
+        "AMRI": ("amri", ""),
+    }
+    return first_runs(rows, metrics, ("WN18AM", "FB15k-237AM"))
+
+
+def first_runs_classification(rows: Rows) -> str:
+    """Speed and classification of WN11 and FB13, before and after Platt scaling."""
+    metrics = {
+        "s an epoch": ("epoch_seconds", ""),
+        "NLL": ("nll", "uncalibrated"),
+        "Brier": ("brier", "uncalibrated"),
+        "AUC": ("auc", "uncalibrated"),
+        "ECE": ("ece", "uncalibrated"),
+        "NLL, Platt": ("nll", "platt"),
+        "Brier, Platt": ("brier", "platt"),
+        "ECE, Platt": ("ece", "platt"),
+    }
+    return first_runs(rows, metrics, ("WN11", "FB13"))
+
+
+def first_runs_settings(rows: Rows) -> str:
+    """The settings, machine and commands behind the tables."""
+    own = [row for row in rows if row["experiment"] == "first-runs"]
+    seen = sorted({(r["model"], r["dim"], r["setting"], r["device"], r["commit"][:10], r["command"]) for r in own})
+    return markdown(["model", "dim", "setting", "device", "commit", "command"], [[*s[:5], f"`{s[5]}`"] for s in seen])
+
+
+TABLES: dict[str, Callable[[Rows], str]] = {
+    "datasets": datasets,
+    "first-runs-ranking": first_runs_ranking,
+    "first-runs-classification": first_runs_classification,
+    "first-runs-settings": first_runs_settings,
+}
+
+
+def main() -> int:
+    """Renew or check every page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    rows = read_index(ROOT / "results" / "index.csv")
+    stale = []
+    for page in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]):
+        text = page.read_text("utf-8")
+        renewed = MARK.sub(lambda mark: mark[1] + TABLES[mark[2]](rows) + mark[3], text)
+        if renewed != text:
+            stale.append(page.relative_to(ROOT))
+            if not check:
+                page.write_text(renewed, "utf-8")
+    if stale:
+        print(f"{'stale' if check else 'renewed'}: {', '.join(map(str, stale))}")
+    return 1 if stale and check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

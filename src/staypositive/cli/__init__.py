@@ -1,0 +1,52 @@
+"""The command line. Exit codes: 0 done, 1 it failed, 2 what was asked cannot be done, 130 interrupted."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from staypositive.cli import datasets
+from staypositive.cli.inspecting import calibrate, evaluate, predict
+from staypositive.cli.train import train_command
+from staypositive.errors import InputError, StayPositiveError
+from staypositive.version import __version__
+
+app = typer.Typer(
+    name="staypositive",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def staypositive(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Knowledge-graph completion without negative sampling, with probabilities one can trust.
+
+    Start with: staypositive train geo
+    """
+    if version:
+        typer.echo(f"staypositive {__version__}")
+        raise typer.Exit
+
+
+app.command("train")(train_command)
+app.command("evaluate")(evaluate)
+app.command("calibrate")(calibrate)
+app.command("predict")(predict)
+app.add_typer(datasets.app, name="datasets")
+
+
+def main() -> None:
+    """Run the command line; an error of ours is one clear line, not a traceback."""
+    try:
+        app()
+    except StayPositiveError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2 if isinstance(error, InputError) else 1)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(130)

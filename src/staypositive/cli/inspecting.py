@@ -1,0 +1,155 @@
+"""`staypositive evaluate`, `calibrate` and `predict`: what can be done with a saved run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import typer
+
+from staypositive.calibration import CALIBRATORS
+from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag
+from staypositive.cli.tables import evaluation_tables, frame_rows
+from staypositive.errors import DataError, InputError
+from staypositive.evaluation import DEFAULT_MEMORY
+from staypositive.files import write_atomic
+from staypositive.graph import SPLITS
+from staypositive.inference import read_queries
+from staypositive.run import load_run
+
+if TYPE_CHECKING:
+    SplitName: TypeAlias = str
+    MethodName: TypeAlias = str
+else:  # the names that exist, so that --help lists them
+    SplitName = Literal[SPLITS]
+    MethodName = Literal[tuple(CALIBRATORS)]
+
+
+def evaluate(
+    run: RunArgument,
+    split: Annotated[SplitName, typer.Option(help="The split to measure.")] = "test",
+    ranking: Annotated[bool, typer.Option(help="Rank each fact among all entities.")] = True,
+    per_relation: Annotated[bool, typer.Option("--per-relation", help="Show each relation apart.")] = False,
+    memory_mb: Annotated[
+        int, typer.Option("--memory-mb", min=1, help="Ceiling for scores held at once, in MiB.")
+    ] = DEFAULT_MEMORY // 2**20,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = False,
+) -> None:
+    """Measure a run on a split, and keep the metrics in its folder.
+
+    Ranks are filtered and realistic unless said; optimistic, pessimistic and raw ones stand beside them.
+
+    Examples:
+      staypositive evaluate runs/geo --per-relation
+
+      staypositive evaluate runs/geo --split valid --json
+
+    """
+    speaker = Speaker(as_json, quiet, verbose)
+    held = load_run(run)
+    with speaker.progress("ranking", 2 * len(held.graph.split(split).facts)) as advance:
+        report = held.evaluate(split, ranking=ranking, memory=memory_mb * 2**20, progress=advance)
+    held.save(run)
+    evaluation_tables(speaker, split, report, per_relation)
+    speaker.result(report)
+
+
+def calibrate(
+    run: RunArgument,
+    method: Annotated[MethodName, typer.Option(help="How to calibrate.")] = "platt",
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = False,
+) -> None:
+    """Fit a calibrator on validation triples labelled true and false, and keep it with the run.
+
+    Example:
+      staypositive calibrate runs/geo --method isotonic
+
+    """
+    speaker = Speaker(as_json, quiet, verbose)
+    held = load_run(run)
+    change = held.calibrate(method)
+    report = held.evaluate("test", ranking=False) if held.graph.test.has_negatives else {}
+    held.save(run)
+    rows = [["valid (fitted on)", change["nll_before"], change["nll_after"]]]
+    if report:
+        measured = report["classification"]["all"]
+        rows.append(["test", measured["uncalibrated"]["nll"], measured[method]["nll"]])
+    speaker.table(f"Negative log-likelihood, {method}", ["split", "before", "after"], rows)
+    speaker.result({"method": method, **change, "test": report})
+
+
+def predict(
+    run: RunArgument,
+    head: Annotated[str | None, typer.Option("--head", "-h", help="Label of the head.")] = None,
+    relation: Annotated[str | None, typer.Option("--relation", "-r", help="Label of the relation.")] = None,
+    tail: Annotated[str | None, typer.Option("--tail", "-t", help="Label of the tail.")] = None,
+    queries: Annotated[
+        Path | None, typer.Option("--queries", help="File of queries: triples with ? for the missing part.")
+    ] = None,
+    similar: Annotated[str | None, typer.Option("--similar", help="Entities most like this one, instead.")] = None,
+    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Answers a query.")] = 10,
+    exclude_known: Annotated[bool, typer.Option("--exclude-known", help="Leave out facts of the graph.")] = False,
+    candidates: Annotated[
+        str | None,
+        typer.Option("--candidates", help="'range' (entities the relation has in train) or a file, a label a line."),
+    ] = None,
+    prior: Annotated[
+        float | None, typer.Option("--prior", help="Share of true triples to assume.", show_default="the run's")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the answers as a TSV file.")] = None,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = False,
+) -> None:
+    """Answer (h, r, ?), (?, r, t) or (h, ?, t) with probabilities, or judge a whole triple.
+
+    Examples:
+      staypositive predict runs/geo --head France --relation borders
+
+      staypositive predict runs/geo --relation has_currency --tail "Euro (EUR)" --exclude-known
+
+      staypositive predict runs/geo --head Japan --relation has_currency --candidates range --prior 0.01
+
+      staypositive predict runs/geo --queries questions.tsv --out answers.tsv
+
+      staypositive predict runs/geo --similar France
+
+    """
+    speaker = Speaker(as_json, quiet, verbose)
+    held = load_run(run)
+    options: dict[str, Any] = {
+        "top": top,
+        "exclude_known": exclude_known,
+        "candidates": _candidates(candidates),
+        "prior": prior,
+    }
+    if similar is not None:
+        title, frame = f"Most like {similar}", held.similar(similar, top)
+    elif queries is not None:
+        asked = read_queries(queries, held.graph)
+        with speaker.progress("answering", len(asked)) as advance:
+            title, frame = f"{len(asked):,} queries", held.answer(asked, **options, progress=advance)
+    elif head is None and relation is None and tail is None:
+        raise InputError("ask something: two of --head, --relation and --tail, or --queries, or --similar")
+    else:
+        title = f"({head or '?'}, {relation or '?'}, {tail or '?'})"
+        frame = held.predict(head, relation, tail, **options)
+    if out is not None:
+        write_atomic(out, frame.to_csv(sep="\t", index=False, lineterminator="\n"))
+        speaker.say(f"{len(frame):,} rows written to {out}")
+    else:
+        speaker.table(title, list(frame.columns), frame_rows(frame))
+    speaker.result(frame.to_dict(orient="records"))
+
+
+def _candidates(text: str | None) -> str | list[str] | None:
+    if text is None or text == "range":
+        return text
+    try:
+        return [line for line in Path(text).read_text("utf-8").splitlines() if line]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read as a list of candidates: {error}", text) from None

@@ -1,0 +1,165 @@
+"""`staypositive train`: from a graph to a calibrated, measured and saved run."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import typer
+
+from staypositive.calibration import CALIBRATORS
+from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, Speaker, SplitFlag, VerboseFlag, parse_split
+from staypositive.cli.tables import evaluation_tables
+from staypositive.errors import DivergedError, RunError
+from staypositive.graph import KnowledgeGraph, load_graph
+from staypositive.objectives import OBJECTIVES, objective_options
+from staypositive.run import Run, Settings, fit, make_settings
+from staypositive.run.folder import MANIFEST, require_own
+
+if TYPE_CHECKING:
+    CalibrateName: TypeAlias = str
+    ObjectiveName: TypeAlias = str
+else:  # the names that exist, so that --help lists them
+    CalibrateName = Literal[("auto", "none", *CALIBRATORS)]
+    ObjectiveName = Literal[tuple(OBJECTIVES)]
+
+
+def train(
+    data: Annotated[str, typer.Argument(help="A dataset's name, a folder of splits, or one file of triples.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the run.", show_default="runs/NAME")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
+    split: SplitFlag = None,
+    header: HeaderFlag = None,
+    calibrate: Annotated[
+        CalibrateName, typer.Option(help="Calibrator to fit on validation; auto: platt where valid has negatives.")
+    ] = "auto",
+    evaluate: Annotated[bool, typer.Option(help="Measure the test split when trained.")] = True,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = False,
+    objective: Annotated[ObjectiveName, typer.Option(help="The loss to train by.")] = "stay-positive",
+    **settings: Any,
+) -> None:
+    """Train on a graph's facts, calibrate, measure, and save the run.
+
+    Examples:
+      staypositive train geo
+
+      staypositive train my-triples.tsv --model simple --dim 200 --dropout 0.4 --out runs/mine
+
+      staypositive train WN18AM --model distmult --objective negative-sampling --negatives 10
+
+    """
+    speaker = Speaker(as_json, quiet, verbose)
+    chosen = make_settings(objective=objective, **{k: v for k, v in settings.items() if v is not None})
+    graph = load_graph(data, split=parse_split(split), header=header, seed=chosen.seed)
+    folder = out or Path("runs") / graph.name
+    _require_free(folder, force)
+    sizes = graph.counts()
+    speaker.say(
+        f"{graph.name}: {sizes['entities']:,} entities, {sizes['relations']} relations, "
+        f"{sizes['train']:,} / {sizes['valid']:,} / {sizes['test']:,} triples"
+    )
+    try:
+        run = fit(graph, chosen, progress=not quiet and sys.stderr.isatty())
+    except DivergedError as error:
+        error.run.save(folder)
+        raise DivergedError(f"{error}. It is in {folder}", error.run) from None
+    _finish(run, graph, folder, calibrate, evaluate, speaker)
+
+
+def _require_free(folder: Path, force: bool) -> None:
+    """Find out before training whether the run can be kept."""
+    require_own(folder)
+    if (folder / MANIFEST).exists() and not force:
+        raise RunError(f"{folder} already holds a run; use --force to replace it, or another --out")
+
+
+def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evaluate: bool, speaker: Speaker) -> None:
+    seconds = sum(record.seconds for record in run.history)
+    speaker.say(
+        f"trained {len(run.history)} epochs in {seconds:.1f} s ({seconds / len(run.history):.3f} s an epoch); "
+        f"best epoch {run.best_epoch}; mean of all possible scores {run.history[-1].mean_score:+.3f}"
+    )
+    has_negatives = graph.valid.has_negatives and len(graph.valid.facts) > 0
+    if calibrate != "none" and (calibrate != "auto" or has_negatives):
+        run.calibrate("platt" if calibrate == "auto" else calibrate)
+    if evaluate and len(graph.test):
+        with speaker.progress("ranking", 2 * len(graph.test.facts)) as advance:
+            report = run.evaluate("test", progress=advance)
+        evaluation_tables(speaker, "test", report)
+    run.save(folder)
+    speaker.say(f"saved in {folder}")
+    _suggest(run, folder, speaker)
+    speaker.result(
+        {
+            "run": str(folder),
+            "epochs": len(run.history),
+            "best_epoch": run.best_epoch,
+            "seconds": seconds,
+            "metrics": run.metrics,
+            "provenance": run.provenance,
+        }
+    )
+
+
+def _suggest(run: Run, folder: Path, speaker: Speaker) -> None:
+    head, relation, _ = run.graph.train.triples[0].tolist()
+    asked = f"--head {_quoted(run.graph.entities[head])} --relation {_quoted(run.graph.relations[relation])}"
+    speaker.say(f"next: staypositive predict {folder} {asked}")
+
+
+def _quoted(label: str) -> str:
+    return f'"{label}"' if " " in label else label
+
+
+# -- the flags come from the settings, so that a new setting or objective has its flag at once -------------------
+
+
+def _with_settings_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Give the command one flag for each field of `Settings` and each option of an objective."""
+    signature = inspect.signature(command, eval_str=True)
+    kept = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    flags = {f.name: _flag(f, Settings, "Settings") for f in dataclasses.fields(Settings) if f.name != "objective"}
+    for name, kind in OBJECTIVES.items():
+        for option in objective_options(name).values():
+            owners = [other for other in OBJECTIVES if option.name in objective_options(other)]
+            flags[option.name] = _flag(option, kind, f"Options of the objective {' and '.join(owners)}")
+
+    def generated(**arguments: Any) -> None:
+        command(**arguments)
+
+    parameters = [*kept, *flags.values()]
+    generated.__doc__ = command.__doc__
+    generated.__name__ = command.__name__
+    generated.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    generated.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return generated
+
+
+def _flag(field: dataclasses.Field[Any], owner: type, panel: str) -> inspect.Parameter:
+    """Return the parameter of one flag; unset means the field's default, which the help shows."""
+    kind: Any = get_type_hints(owner)[field.name]
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    if field.metadata["choices"] and kind is str:
+        kind = Literal[field.metadata["choices"]]
+    default = False if field.default is None else str(field.default)
+    flag = typer.Option(
+        f"--{field.name.replace('_', '-')}",
+        help=field.metadata["help"][:1].upper() + field.metadata["help"][1:] + ".",
+        show_default=default,
+        rich_help_panel=panel,
+    )
+    annotation: Any = Annotated[kind | None, flag]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+train_command = _with_settings_flags(train)

@@ -1,0 +1,66 @@
+"""The small tree of errors.
+
+Every error that staypositive raises on purpose is a `StayPositiveError`; its message says what was expected,
+what came, and what to do next.
+
+    StayPositiveError
+    ├── InputError            what the caller gave cannot be used
+    │   ├── DataError         ... a file of triples; names the file and the line
+    │   ├── SettingError      ... an option or its value
+    │   └── UnknownLabelError ... an entity or relation that the graph does not have
+    ├── DownloadError         a named dataset could not be fetched or failed its checksum
+    ├── DivergedError         training met a non-finite loss; what was trained so far is kept
+    └── RunError              a run folder is missing, damaged or of a newer format
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+
+class StayPositiveError(Exception):
+    """The root of the tree: catch this to catch everything staypositive raises on purpose."""
+
+
+class InputError(StayPositiveError):
+    """What the caller gave cannot be used."""
+
+
+class DataError(InputError):
+    """A file of triples is not what it should be; the message begins with the file and the line."""
+
+    def __init__(self, message: str, path: str | PathLike[str] | None = None, line: int | None = None) -> None:
+        self.path, self.line = path, line
+        where = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
+        super().__init__(where + message)
+
+
+class SettingError(InputError):
+    """An option has a value that cannot work, or two options contradict each other."""
+
+
+class UnknownLabelError(InputError):
+    """A label that the graph does not have, with the nearest labels that it does have."""
+
+    def __init__(self, kind: str, label: str, suggestions: Sequence[str] = ()) -> None:
+        self.kind, self.label, self.suggestions = kind, label, tuple(suggestions)
+        hint = f" Did you mean {' or '.join(repr(s) for s in suggestions)}?" if suggestions else ""
+        super().__init__(f"no {kind} is called {label!r} in this graph.{hint}")
+
+
+class DownloadError(StayPositiveError):
+    """A dataset's file could not be fetched, or what came does not have the pinned SHA-256."""
+
+
+class DivergedError(StayPositiveError):
+    """The loss became NaN or infinite. `run` holds what was trained up to the last finite step."""
+
+    def __init__(self, message: str, run: Any = None) -> None:
+        self.run = run
+        super().__init__(message)
+
+
+class RunError(StayPositiveError):
+    """A run folder cannot be read: it is missing, damaged, or written by a newer format."""

@@ -1,0 +1,39 @@
+"""Evaluation: ranking metrics and classification metrics, from arrays."""
+
+from staypositive.evaluation.classification import (
+    best_threshold,
+    brier_score,
+    classification_metrics,
+    expected_calibration_error,
+    negative_log_likelihood,
+    relation_thresholds,
+    sigmoid,
+    threshold_accuracy,
+)
+from staypositive.evaluation.ranking import (
+    DEFAULT_MEMORY,
+    SIDES,
+    TIES,
+    AllScorer,
+    Ranks,
+    rank_facts,
+    ranking_metrics,
+)
+
+__all__ = [
+    "DEFAULT_MEMORY",
+    "SIDES",
+    "TIES",
+    "AllScorer",
+    "Ranks",
+    "best_threshold",
+    "brier_score",
+    "classification_metrics",
+    "expected_calibration_error",
+    "negative_log_likelihood",
+    "rank_facts",
+    "ranking_metrics",
+    "relation_thresholds",
+    "sigmoid",
+    "threshold_accuracy",
+]

@@ -1,0 +1,167 @@
+"""Ranks of true answers among all entities: filtered and raw, under three tie rules, in one pass.
+
+A rank compares the target's score with the others' scores from the same matrix product. Optimistic ranks put the
+target before its ties, pessimistic ones after them; the realistic rank, used unless said otherwise, is their mean:
+the expected place in a random order of the ties. A scorer that gives everything one score thus earns no credit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from staypositive.errors import InputError, StayPositiveError
+from staypositive.graph import AnswerIndex
+
+TIES = ("realistic", "optimistic", "pessimistic")
+SIDES = ("both", "head", "tail")
+DEFAULT_MEMORY = 512 * 2**20
+_BYTES_PER_SCORE = 8  # a float32, two masks and their intermediate
+
+
+class AllScorer(Protocol):
+    """What ranking needs of a model: scores of every tail and every head, shape (n, |E|)."""
+
+    def tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """Return the scores of every tail."""
+        ...
+
+    def heads(self, relations: Tensor, tails: Tensor) -> Tensor:
+        """Return the scores of every head."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where scores are computed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks of queries, in parallel arrays: `better` scores beat the target, `ties` others equal it.
+
+    `raw_*` count all entities; the plain ones leave out other known answers (the filtered setting).
+    """
+
+    relations: NDArray[np.int64]
+    is_tail: NDArray[np.bool_]
+    better: NDArray[np.int64]
+    ties: NDArray[np.int64]
+    candidates: NDArray[np.int64]
+    raw_better: NDArray[np.int64]
+    raw_ties: NDArray[np.int64]
+    raw_candidates: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.relations)
+
+    def select(self, keep: NDArray[np.bool_]) -> Ranks:
+        """Return the ranks of the queries that the mask keeps."""
+        return Ranks(**{field.name: getattr(self, field.name)[keep] for field in fields(self)})
+
+    def side(self, side: str) -> Ranks:
+        """Return the ranks of head queries, of tail queries, or of both."""
+        if side not in SIDES:
+            raise InputError(f"expected a side among {', '.join(SIDES)}, got {side!r}")
+        return self if side == "both" else self.select(self.is_tail == (side == "tail"))
+
+    def ranks(self, ties: str = "realistic", filtered: bool = True) -> NDArray[np.float64]:
+        """Return the rank of each query under a tie rule; the best is 1."""
+        better, equal = (self.better, self.ties) if filtered else (self.raw_better, self.raw_ties)
+        share = {"optimistic": 0.0, "realistic": 0.5, "pessimistic": 1.0}
+        if ties not in share:
+            raise InputError(f"expected a tie rule among {', '.join(TIES)}, got {ties!r}")
+        return 1.0 + better + share[ties] * equal
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Ranks]) -> Ranks:
+        """Join the ranks of several sets of queries."""
+        parts = list(parts)
+        return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
+
+
+def rank_facts(
+    scorer: AllScorer,
+    facts: NDArray[np.int64],
+    known: NDArray[np.int64],
+    *,
+    memory: int = DEFAULT_MEMORY,
+    progress: Callable[[int], Any] | None = None,
+) -> Ranks:
+    """Rank the tail of (h, r, ?) and the head of (?, r, t) for each fact, among all entities.
+
+    `known` are the facts to filter by; `memory` bounds the bytes of scores held at once; `progress` is told how many
+    queries each chunk had.
+    """
+    if len(facts) == 0:
+        raise InputError("there are no facts to rank in this split")
+    n_relations = int(max(known[:, 1].max(initial=0), facts[:, 1].max())) + 1
+    n_entities = scorer.tails(*torch.as_tensor(facts[:1, :2].T, device=scorer.device)).shape[1]
+    chunk = max(1, memory // (n_entities * _BYTES_PER_SCORE))
+    parts = []
+    for is_tail in (True, False):
+        given, asked = (0, 2) if is_tail else (2, 0)
+        answers = AnswerIndex(known[:, given] * n_relations + known[:, 1], known[:, asked])
+        for start in range(0, len(facts), chunk):
+            piece = facts[start : start + chunk]
+            others = answers.of(piece[:, given] * n_relations + piece[:, 1])
+            parts.append(_rank_chunk(scorer, piece, others, is_tail))
+            if progress is not None:
+                progress(len(piece))
+    return Ranks.concatenate(parts)
+
+
+def _rank_chunk(
+    scorer: AllScorer, facts: NDArray[np.int64], known: tuple[NDArray[np.int64], NDArray[np.int64]], is_tail: bool
+) -> Ranks:
+    """Rank one side of some facts; known answers are subtracted from the counts, so no matrix is masked."""
+    device = scorer.device
+    heads, relations, tails = torch.as_tensor(facts, device=device).unbind(1)
+    scores = scorer.tails(heads, relations) if is_tail else scorer.heads(relations, tails)
+    if bool(torch.isnan(scores).any()):
+        raise StayPositiveError("some scores are NaN; a model that has diverged cannot be ranked")
+    targets = facts[:, 2] if is_tail else facts[:, 0]
+    aims = scores.gather(1, torch.as_tensor(targets, device=device)[:, None])
+    better, equal = (scores > aims).sum(1), (scores == aims).sum(1) - 1
+    rows, answers = known
+    other = answers != targets[rows]
+    row_index = torch.as_tensor(rows[other], device=device)
+    known_scores = scores[row_index, torch.as_tensor(answers[other], device=device)]
+    known_aims = aims[row_index, 0]
+    known_better = torch.zeros_like(better).index_add_(0, row_index, (known_scores > known_aims).long())
+    known_equal = torch.zeros_like(equal).index_add_(0, row_index, (known_scores == known_aims).long())
+    entities = np.full(len(facts), scores.shape[1], dtype=np.int64)
+    return Ranks(
+        relations=facts[:, 1],
+        is_tail=np.full(len(facts), is_tail),
+        better=(better - known_better).cpu().numpy(),
+        ties=(equal - known_equal).cpu().numpy(),
+        candidates=entities - np.bincount(rows[other], minlength=len(facts)),
+        raw_better=better.cpu().numpy(),
+        raw_ties=equal.cpu().numpy(),
+        raw_candidates=entities,
+    )
+
+
+def ranking_metrics(
+    ranks: Ranks, *, ties: str = "realistic", filtered: bool = True, hits_at: Iterable[int] = (1, 3, 10)
+) -> dict[str, float]:
+    """Return MRR (up to 1), MR (from 1), Hits@k (up to 1) and AMRI (1 is perfect, 0 is chance).
+
+    AMRI is the adjusted mean rank index of Berrendorf et al. 2020: 1 − Σ(rank − 1) / Σ(expected rank − 1), the
+    expectation being over a random order of each query's candidates.
+    """
+    places = ranks.ranks(ties, filtered)
+    if len(places) == 0:
+        raise InputError("there are no queries to average over")
+    candidates = ranks.candidates if filtered else ranks.raw_candidates
+    expected = (candidates - 1).sum() / 2
+    metrics = {"mrr": float((1 / places).mean()), "mr": float(places.mean())}
+    metrics |= {f"hits@{k}": float((places <= k).mean()) for k in hits_at}
+    return metrics | {"amri": float(1 - (places - 1).sum() / expected) if expected else 1.0}

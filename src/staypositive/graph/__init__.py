@@ -1,0 +1,32 @@
+"""Graphs: reading, checking, cleaning, splitting, and the catalogue of named datasets."""
+
+from staypositive.graph.answers import AnswerIndex
+from staypositive.graph.catalogue import CATALOGUE, Dataset, find_dataset
+from staypositive.graph.cleaning import drop_unseen
+from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Source, Split, Triples, Vocabulary
+from staypositive.graph.loading import load_graph
+from staypositive.graph.quality import GraphReport, inspect_graph
+from staypositive.graph.readers import read_folder, read_triples
+from staypositive.graph.splitting import split_triples
+from staypositive.graph.writing import write_folder
+
+__all__ = [
+    "CATALOGUE",
+    "SPLITS",
+    "AnswerIndex",
+    "Dataset",
+    "GraphReport",
+    "KnowledgeGraph",
+    "Source",
+    "Split",
+    "Triples",
+    "Vocabulary",
+    "drop_unseen",
+    "find_dataset",
+    "inspect_graph",
+    "load_graph",
+    "read_folder",
+    "read_triples",
+    "split_triples",
+    "write_folder",
+]

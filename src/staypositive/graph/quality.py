@@ -1,0 +1,70 @@
+"""What is odd about a graph: counted and said, never silently repaired."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph
+
+
+@dataclass(frozen=True)
+class GraphReport:
+    """Counts of what may surprise in a graph. All are zero in a clean one."""
+
+    duplicates: dict[str, int]
+    """Copies of a triple beyond the first, in each split (kept: each weighs in the loss)."""
+    leaks: dict[str, int]
+    """Facts of one split that an earlier one already states, e.g. `train/test`."""
+    contradictions: dict[str, int]
+    """Triples labelled -1 in a split that some split states as a fact."""
+    unseen_entities: dict[str, int]
+    """Entities of a split that no training triple has."""
+    unseen_relations: dict[str, int]
+    """Relations of a split that no training triple has."""
+    unseen_triples: dict[str, int]
+    """Triples of a split with such an entity or relation."""
+
+    def lines(self) -> list[str]:
+        """Return a sentence for each count that is not zero."""
+        said = [f"{n:,} duplicate triples in {split} (kept)" for split, n in self.duplicates.items() if n]
+        for pair, n in self.leaks.items():
+            earlier, later = pair.split("/")
+            said += [f"{n:,} triples of {later} are facts of {earlier} too"] if n else []
+        said += [f"{n:,} triples labelled -1 in {s} are facts elsewhere" for s, n in self.contradictions.items() if n]
+        for split, n in self.unseen_triples.items():
+            entities, relations = self.unseen_entities[split], self.unseen_relations[split]
+            what = f"{entities:,} entities" + (f" and {relations:,} relations" if relations else "")
+            said += [f"{n:,} triples of {split} have one of {what} that train never has"] if n else []
+        return said
+
+    def as_dict(self) -> dict[str, dict[str, int]]:
+        """Return the counts for a JSON file."""
+        return asdict(self)
+
+
+def inspect_graph(graph: KnowledgeGraph) -> GraphReport:
+    """Count duplicates, leaks, contradictory labels and unseen entities."""
+    keys = {name: graph.keys(graph.split(name).triples) for name in SPLITS}
+    facts = {name: np.unique(graph.keys(graph.split(name).facts)) for name in SPLITS}
+    stated = np.concatenate(list(facts.values()))
+    seen_entities, seen_relations = graph.seen_entities, graph.seen_relations
+    held_out = {name: graph.split(name).triples for name in ("valid", "test")}
+    return GraphReport(
+        duplicates={name: len(key) - len(np.unique(key)) for name, key in keys.items()},
+        leaks={
+            f"{earlier}/{later}": len(np.intersect1d(facts[earlier], facts[later], assume_unique=True))
+            for earlier, later in (("train", "valid"), ("train", "test"), ("valid", "test"))
+        },
+        contradictions={
+            name: int(np.isin(graph.keys(graph.split(name).falsehoods), stated).sum()) for name in ("valid", "test")
+        },
+        unseen_entities={
+            name: int((~seen_entities[np.unique(triples[:, [0, 2]])]).sum()) for name, triples in held_out.items()
+        },
+        unseen_relations={
+            name: int((~seen_relations[np.unique(triples[:, 1])]).sum()) for name, triples in held_out.items()
+        },
+        unseen_triples={name: int(graph.has_unseen(triples).sum()) for name, triples in held_out.items()},
+    )

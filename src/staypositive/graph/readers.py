@@ -1,0 +1,212 @@
+"""Readers for the layouts the field uses: folders of splits, single files, CSV, TSV, gzip.
+
+Labels are kept to the letter: "nan", "NA" and spaces survive. A file that is not what it should be gives one
+`DataError` that names the file and the line.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staypositive.errors import DataError
+from staypositive.files import sha256_bytes
+from staypositive.graph.knowledge_graph import SPLITS, Columns, KnowledgeGraph, Source, encode
+
+SUFFIXES = (".txt", ".tsv", ".csv")
+_HEADER_NAMES = (
+    {"head", "h", "subject", "subj", "s", "source", "src", "from"},
+    {"relation", "rel", "r", "predicate", "pred", "p", "property"},
+    {"tail", "t", "object", "obj", "o", "target", "dst", "to"},
+)
+_SIGNS = {"1": 1, "-1": -1}
+
+
+@dataclass(frozen=True)
+class LabelledTriples:
+    """What one file says: three columns of labels, ±1 for each row if the file has them, and its source."""
+
+    columns: Columns
+    signs: NDArray[np.int8] | None
+    source: Source
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+
+def read_triples(path: str | os.PathLike[str], header: bool | None = None) -> LabelledTriples:
+    """Read one file of triples: tab-separated, or CSV when its name ends in .csv; either may be gzipped.
+
+    `header` says whether the first line names the columns; None looks whether it reads like head, relation, tail.
+    """
+    path = Path(path)
+    data = _read_bytes(path)
+    text = _decode(_gunzip(data, path), path)
+    rows, lines = _csv_rows(text, path) if _is_csv(path) else _tab_rows(text)
+    if rows and (_looks_like_header(rows[0]) if header is None else header):
+        rows, lines = rows[1:], lines[1:]
+    if not rows:
+        raise DataError("no triples here; expected one line `head<TAB>relation<TAB>tail` each", path)
+    _check_rows(rows, lines, path)
+    heads, relations, tails, *rest = zip(*rows, strict=True)
+    signs = np.array([_SIGNS[value] for value in rest[0]], dtype=np.int8) if rest else None
+    return LabelledTriples((heads, relations, tails), signs, Source(path.name, sha256_bytes(data), len(rows)))
+
+
+def read_folder(
+    folder: str | os.PathLike[str], header: bool | None = None, name: str | None = None
+) -> KnowledgeGraph:
+    """Read a folder of train, valid and test files (.txt, .tsv or .csv, gzipped or not).
+
+    Valid and test may carry a fourth column of 1 or -1, or keep their false triples in `*_negatives` files.
+    """
+    folder = Path(folder)
+    files = {split: _find(folder, split) for split in SPLITS}
+    missing = [split for split, path in files.items() if path is None]
+    if missing:
+        raise DataError(
+            f"no file for {' and '.join(missing)}; expected train.txt, valid.txt and test.txt (or .tsv, .csv, .gz). "
+            "To let staypositive split one file, give the file itself",
+            folder,
+        )
+    paths = {split: [path] for split, path in files.items() if path is not None}
+    for split in ("valid", "test"):
+        negatives = _find(folder, f"{split}_negatives")
+        if negatives is not None:
+            paths[split].append(negatives)
+    return read_splits(paths, header=header, name=name or folder.resolve().name)
+
+
+def read_splits(paths: dict[str, list[Path]], name: str, header: bool | None = None) -> KnowledgeGraph:
+    """Read a graph from the files of each split; a file called `*_negatives*` holds false triples."""
+    columns: dict[str, Columns] = {}
+    signs: dict[str, NDArray[np.int8] | None] = {}
+    sources: list[Source] = []
+    for split, files in paths.items():
+        parts = [read_triples(path, header) for path in files]
+        for path, part in zip(files, parts, strict=True):
+            if split == "train":
+                require_facts(part, path)
+        sources += [part.source for part in parts]
+        columns[split] = _join([part.columns for part in parts])
+        signs[split] = _join_signs(parts, files)
+    return encode(name, columns, signs, sources)
+
+
+def require_facts(part: LabelledTriples, path: Path) -> None:
+    """Refuse a file for training that labels a triple false."""
+    if part.signs is not None and (part.signs < 0).any():
+        first = int(np.flatnonzero(part.signs < 0)[0])
+        triple = " ".join(column[first] for column in part.columns)
+        raise DataError(f"training uses facts alone, but `{triple}` is labelled -1; move it to valid or test", path)
+
+
+def _join(parts: Sequence[Columns]) -> Columns:
+    heads, relations, tails = ([label for part in parts for label in part[column]] for column in range(3))
+    return heads, relations, tails
+
+
+def _join_signs(parts: Sequence[LabelledTriples], files: Sequence[Path]) -> NDArray[np.int8] | None:
+    if len(parts) == 1 and parts[0].signs is None:
+        return None
+    signs = []
+    for part, path in zip(parts, files, strict=True):
+        default = -1 if "_negatives" in path.name else 1
+        signs.append(np.full(len(part), default, dtype=np.int8) if part.signs is None else part.signs)
+    return np.concatenate(signs)
+
+
+def _find(folder: Path, stem: str) -> Path | None:
+    names = [f"{stem}{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")]
+    found = [folder / name for name in names if (folder / name).is_file()]
+    if len(found) > 1:
+        raise DataError(f"both {found[0].name} and {found[1].name} are here; keep one", folder)
+    return found[0] if found else None
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", path) from error
+
+
+def _gunzip(data: bytes, path: Path) -> bytes:
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"the gzip data is damaged: {error}", path) from error
+
+
+def _decode(data: bytes, path: Path) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"invalid UTF-8 (byte 0x{data[error.start]:02x}); save the file as UTF-8", path, line
+        ) from None
+
+
+def _is_csv(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(".csv")
+
+
+def _tab_rows(text: str) -> tuple[list[list[str]], Sequence[int]]:
+    """Split at tabs; a line may end in CRLF, and blank lines are passed over."""
+    lines = text.replace("\r\n", "\n").split("\n")  # not splitlines(): a label may hold U+2028 and its kin
+    if lines[-1] == "":
+        lines.pop()
+    if "" in lines:
+        kept = [number for number, line in enumerate(lines, 1) if line]
+        return [lines[number - 1].split("\t") for number in kept], kept
+    return [line.split("\t") for line in lines], range(1, len(lines) + 1)
+
+
+def _csv_rows(text: str, path: Path) -> tuple[list[list[str]], Sequence[int]]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows, lines = [], []
+    try:
+        for row in reader:
+            if row:
+                rows.append(row)
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        raise DataError(f"not valid CSV: {error}", path, reader.line_num) from None
+    return rows, lines
+
+
+def _looks_like_header(row: Sequence[str]) -> bool:
+    cells = [cell.strip().casefold() for cell in row[:3]]
+    return len(cells) == 3 and all(cell in names for cell, names in zip(cells, _HEADER_NAMES, strict=True))
+
+
+def _check_rows(rows: Sequence[Sequence[str]], lines: Sequence[int], path: Path) -> None:
+    """Look at widths, empty labels and signs together first, and for the culprit only when there is one."""
+    width = len(rows[0])
+    if width in (3, 4) and all(len(row) == width for row in rows):
+        blank = any(not label or label.isspace() for row in rows for label in row[:3])
+        if not blank and (width == 3 or all(row[3] in _SIGNS for row in rows)):
+            return
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) not in (3, 4):
+            kind = "comma" if _is_csv(path) else "tab"
+            raise DataError(f"expected 3 or 4 {kind}-separated columns, found {len(row)}", path, line)
+        if len(row) != width:
+            raise DataError(f"expected {width} columns as in the first row, found {len(row)}", path, line)
+        for role, label in zip(("head", "relation", "tail"), row[:3], strict=True):
+            if not label or label.isspace():
+                raise DataError(f"the {role} is empty", path, line)
+        if width == 4 and row[3] not in _SIGNS:
+            raise DataError(f"expected 1 or -1 in the fourth column, found {row[3]!r}", path, line)

@@ -1,0 +1,195 @@
+"""`Predictor`: answers by label, each with a probability, a score and whether it is known already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from staypositive.calibration import Calibrator
+from staypositive.errors import InputError
+from staypositive.evaluation import DEFAULT_MEMORY, sigmoid
+from staypositive.graph import KnowledgeGraph
+from staypositive.inference.queries import PARTS, Asking, Query, encode_query
+from staypositive.models import Scorer, logit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Candidates = str | Iterable[str] | None
+
+
+class Predictor:
+    """A graph, its model's scorer and a calibrator, if there is one."""
+
+    def __init__(self, graph: KnowledgeGraph, scorer: Scorer, calibrator: Calibrator | None = None) -> None:
+        self.graph, self.scorer, self.calibrator = graph, scorer, calibrator
+        self._asking = {part: Asking(part, graph, scorer) for part in PARTS}
+
+    # -- what users ask -----------------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        *,
+        top: int = 10,
+        exclude_known: bool = False,
+        candidates: Candidates = None,
+        prior: float | None = None,
+    ) -> pd.DataFrame:
+        """Answer (h, r, ?), (?, r, t) or (h, ?, t), best first, or judge one whole triple.
+
+        `candidates` limits the answers to a list of labels, or to `"range"`: the entities that training facts have
+        in the asked position of the relation. `exclude_known` leaves out facts of any split. `prior` replaces the
+        share of true triples that the probabilities assume; no retraining is needed.
+        """
+        query = Query(head, relation, tail)
+        table = self.answer([query], top=top, exclude_known=exclude_known, candidates=candidates, prior=prior)
+        wanted = [query.missing] if query.missing else list(PARTS)
+        return table[[*wanted, "probability", "score", "known"]]
+
+    def answer(
+        self,
+        queries: Sequence[Query],
+        *,
+        top: int = 10,
+        exclude_known: bool = False,
+        candidates: Candidates = None,
+        prior: float | None = None,
+        memory: int = DEFAULT_MEMORY,
+        progress: Callable[[int], Any] | None = None,
+    ) -> pd.DataFrame:
+        """Answer many queries in one table: query number, triple, rank, probability, score, known."""
+        if top < 1:
+            raise InputError(f"top must be at least 1, got {top}")
+        if isinstance(candidates, str) and candidates != "range":
+            raise InputError(f'candidates are a list of labels, or "range"; got the text {candidates!r}')
+        if candidates is not None and not isinstance(candidates, str):
+            candidates = list(candidates)
+        kinds = np.array([query.missing for query in queries])
+        given = np.array([encode_query(query, self.graph) for query in queries], dtype=np.int64).reshape(-1, 3)
+        whole = np.flatnonzero(kinds == "")
+        found = [np.column_stack([whole, np.zeros_like(whole), given[whole]])]
+        scores = [self.score(given[whole])]
+        for part, asking in self._asking.items():
+            rows = np.flatnonzero(kinds == part)
+            chunk = max(1, memory // (8 * len(asking.vocabulary)))
+            for start in range(0, len(rows), chunk):
+                piece = rows[start : start + chunk]
+                best, values = self._best(asking, given[piece], top, exclude_known, candidates)
+                best[:, 0] = piece[best[:, 0]]
+                found.append(best)
+                scores.append(values)
+                if progress is not None:
+                    progress(len(piece))
+        return self._table(np.concatenate(found), np.concatenate(scores), prior)
+
+    def similar(self, entity: str, top: int = 10) -> pd.DataFrame:
+        """Return the entities whose rows point the same way, by cosine similarity."""
+        import pandas as pd
+
+        if top < 1:
+            raise InputError(f"top must be at least 1, got {top}")
+        own = self.graph.entities.id(entity)
+        rows = torch.nn.functional.normalize(self.scorer.entity_rows, dim=1)
+        likeness = rows @ rows[own]
+        likeness[own] = -torch.inf
+        best = likeness.topk(min(top, len(likeness) - 1))
+        labels = [self.graph.entities[i] for i in best.indices.tolist()]
+        return pd.DataFrame({"entity": labels, "similarity": best.values.double().cpu().numpy()})
+
+    # -- from scores to probabilities ---------------------------------------------------------------------------
+
+    @property
+    def base_prior(self) -> float:
+        """The share of true triples that the probabilities assume: the calibrator's, else σ(ψ)."""
+        if self.calibrator is not None:
+            return self.calibrator.base_prior
+        return float(sigmoid(self.scorer.model.prior_score))
+
+    def logits(self, scores: Floats, prior: float | None = None) -> Floats:
+        """Return calibrated log-odds of scores φ; another prior adds logit(new) − logit(base)."""
+        logits: Floats = np.asarray(scores, dtype=np.float64) + self.scorer.model.prior_score
+        if self.calibrator is not None:
+            logits = self.calibrator.apply(logits)
+        return logits if prior is None else logits + logit(prior) - logit(self.base_prior)
+
+    def score(self, triples: Ints) -> Floats:
+        """Return φ of triples given by ids."""
+        with torch.no_grad():
+            values = self.scorer.triples(*torch.as_tensor(triples, device=self.scorer.device).unbind(1))
+        scores: Floats = values.double().cpu().numpy()
+        return scores
+
+    def is_known(self, triples: Ints) -> NDArray[np.bool_]:
+        """Return whether each triple is a fact of some split."""
+        keys = self.graph.keys(triples)
+        place = np.searchsorted(self._known_keys, keys)
+        return np.equal(self._known_keys[np.minimum(place, len(self._known_keys) - 1)], keys)
+
+    # -- how it is done -----------------------------------------------------------------------------------------
+
+    def _best(
+        self, asking: Asking, given: Ints, top: int, exclude_known: bool, candidates: Candidates
+    ) -> tuple[Ints, Floats]:
+        """Return rows (query, rank, head, relation, tail) of the best answers of one kind, and their scores."""
+        device = self.scorer.device
+        with torch.no_grad():
+            scores = asking.scores(torch.as_tensor(given, device=device))
+            if candidates is not None:
+                scores.masked_fill_(~self._allowed(asking, given, candidates).to(device), -torch.inf)
+            if exclude_known:
+                rows, answers = asking.known.of(asking.keys(given))
+                scores[torch.as_tensor(rows, device=device), torch.as_tensor(answers, device=device)] = -torch.inf
+            best = scores.topk(min(top, scores.shape[1]), dim=1)
+        values = best.values.double().cpu().numpy()
+        query, rank = np.nonzero(np.isfinite(values))
+        triples = given[query]
+        triples[:, asking.column] = best.indices.cpu().numpy()[query, rank]
+        return np.column_stack([query, rank, triples]), values[query, rank]
+
+    def _allowed(self, asking: Asking, given: Ints, candidates: Candidates) -> Tensor:
+        """Return which answers may be given, shape (n or 1, answers)."""
+        if candidates == "range":
+            if asking.part == "relation":
+                raise InputError("a range belongs to a relation; it cannot limit which relations are answered")
+            rows, answers = asking.ranges.of(given[:, 1])
+            allowed = torch.zeros(len(given), len(asking.vocabulary), dtype=torch.bool)
+            allowed[torch.as_tensor(rows), torch.as_tensor(answers)] = True
+            return allowed
+        assert candidates is not None
+        allowed = torch.zeros(1, len(asking.vocabulary), dtype=torch.bool)
+        allowed[0, torch.as_tensor(asking.vocabulary.ids(candidates))] = True
+        return allowed
+
+    def _table(self, found: Ints, scores: Floats, prior: float | None) -> pd.DataFrame:
+        import pandas as pd
+
+        order = np.lexsort((found[:, 1], found[:, 0]))
+        found, scores = found[order], scores[order]
+        triples, entities, relations = found[:, 2:], self.graph.entities, self.graph.relations
+        return pd.DataFrame(
+            {
+                "query": found[:, 0],
+                "head": [entities[i] for i in triples[:, 0].tolist()],
+                "relation": [relations[i] for i in triples[:, 1].tolist()],
+                "tail": [entities[i] for i in triples[:, 2].tolist()],
+                "rank": found[:, 1] + 1,
+                "probability": sigmoid(self.logits(scores, prior)),
+                "score": scores,
+                "known": self.is_known(triples),
+            }
+        )
+
+    @cached_property
+    def _known_keys(self) -> Ints:
+        return np.unique(self.graph.keys(self.graph.facts()))

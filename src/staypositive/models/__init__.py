@@ -1,0 +1,56 @@
+"""Models: the contract, the block family, RESCAL, HolE and NTN's bilinear layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from staypositive.errors import SettingError
+from staypositive.models.block import TABLES, BlockModel, Table, Term
+from staypositive.models.contract import BOUNDS, BilinearModel, Scorer, evaluating
+from staypositive.models.hole import HolE
+from staypositive.models.moments import RowMoments
+from staypositive.models.ntn import Ntn
+from staypositive.models.prior import CLOSED_WORLD, logit, resolve_prior_score
+from staypositive.models.rescal import Rescal
+
+MODELS: dict[str, Callable[..., BilinearModel]] = {
+    **{name: partial(BlockModel, table=table) for name, table in TABLES.items()},
+    "rescal": Rescal,
+    "hole": HolE,
+    "ntn": Ntn,
+}
+"""Every model by its name."""
+
+
+def build_model(name: str, n_entities: int, n_relations: int, dim: int, **settings: Any) -> BilinearModel:
+    """Build a model by name, with weights still zero: `initialise` draws them.
+
+    >>> build_model("complex", n_entities=10, n_relations=2, dim=8).entities.shape
+    torch.Size([10, 16])
+    """
+    if name not in MODELS:
+        raise SettingError(f"expected a model among {', '.join(MODELS)}, got {name!r}")
+    return MODELS[name](n_entities, n_relations, dim, **settings)
+
+
+__all__ = [
+    "BOUNDS",
+    "CLOSED_WORLD",
+    "MODELS",
+    "TABLES",
+    "BilinearModel",
+    "BlockModel",
+    "HolE",
+    "Ntn",
+    "Rescal",
+    "RowMoments",
+    "Scorer",
+    "Table",
+    "Term",
+    "build_model",
+    "evaluating",
+    "logit",
+    "resolve_prior_score",
+]

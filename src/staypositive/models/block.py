@@ -1,0 +1,131 @@
+"""The block family: a model is a table of terms, and everything follows from the table.
+
+A row is `blocks × dim` numbers. `score = scale · Σ_terms c · ⟨h[head block], r[relation block], t[tail block]⟩`.
+To add a model, add a line to `TABLES`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from staypositive.models.contract import BilinearModel
+
+
+class Term(NamedTuple):
+    """One triple product of blocks, with its coefficient."""
+
+    head: int
+    relation: int
+    tail: int
+    coefficient: float
+
+
+@dataclass(frozen=True)
+class Table:
+    """How many blocks an entity and a relation have, and the terms as `head relation tail sign`, e.g. `"001+"`."""
+
+    entity_blocks: int
+    relation_blocks: int
+    notation: str
+    weight: float = 1.0
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """The terms as numbers."""
+        return tuple(
+            Term(int(term[0]), int(term[1]), int(term[2]), float(term[3] + "1") * self.weight)
+            for term in self.notation.split()
+        )
+
+    @cached_property
+    def peak(self) -> float:
+        """m: the largest |Σ c·h·r·t| at one coordinate over entries in [-1, 1], reached at a corner."""
+
+        def corners(blocks: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+            return np.array(list(itertools.product((-1.0, 1.0), repeat=blocks)))
+
+        heads, relations = corners(self.entity_blocks), corners(self.relation_blocks)
+        queries = np.zeros((len(heads), len(relations), self.entity_blocks))
+        for head, relation, tail, coefficient in self.terms:
+            queries[:, :, tail] += coefficient * np.outer(heads[:, head], relations[:, relation])
+        return float(np.abs(queries).sum(-1).max())  # the best tail copies the query's signs
+
+
+TABLES: dict[str, Table] = {
+    "distmult": Table(1, 1, "000+"),
+    "cp": Table(2, 1, "001+"),
+    "simple": Table(2, 2, "001+ 110+", weight=0.5),
+    "complex": Table(2, 2, "000+ 101+ 011+ 110-"),
+    "analogy": Table(3, 3, "000+ 111+ 212+ 122+ 221-"),
+    "quaternion": Table(4, 4, "000+ 110- 220- 330- 011+ 101+ 231+ 321- 022+ 132- 202+ 312+ 033+ 123+ 213- 303+"),
+}
+"""DistMult (Yang et al. 2015), CP (Hitchcock 1927), SimplE (Kazemi and Poole 2018), ComplEx (Trouillon et al. 2016),
+ANALOGY (Liu et al. 2017: DistMult's terms beside ComplEx's) and the Hamilton product h ⊗ r against t (Zhang et al.
+2019, without QuatE's normalisation, which would not be linear)."""
+
+
+class BlockModel(BilinearModel):
+    """A model given by a table of terms."""
+
+    def __init__(self, n_entities: int, n_relations: int, dim: int, *, table: Table, **settings: Any) -> None:
+        self.table = table  # first, since the parent asks for widths
+        super().__init__(n_entities, n_relations, dim, **settings)
+
+    def entity_width(self) -> int:
+        """Blocks × dim."""
+        return self.table.entity_blocks * self.dim
+
+    def relation_width(self) -> int:
+        """Blocks × dim."""
+        return self.table.relation_blocks * self.dim
+
+    def peak(self) -> float:
+        """Coordinates are independent, so the largest score is dim times one coordinate's."""
+        return self.dim * self.table.peak
+
+    def tail_query(self, head_rows: Tensor, relation_rows: Tensor) -> Tensor:
+        """Collect, for each tail block, c · h[head block] · r[relation block]."""
+        return self._query(self.table.entity_blocks, (0, 1, 2), head_rows, relation_rows)
+
+    def head_query(self, tail_rows: Tensor, relation_rows: Tensor) -> Tensor:
+        """Collect, for each head block, c · t[tail block] · r[relation block]."""
+        return self._query(self.table.entity_blocks, (2, 1, 0), tail_rows, relation_rows)
+
+    def relation_query(self, head_rows: Tensor, tail_rows: Tensor) -> Tensor:
+        """Collect, for each relation block, c · h[head block] · t[tail block]."""
+        return self._query(self.table.relation_blocks, (0, 2, 1), head_rows, tail_rows)
+
+    def summands(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
+        """Keep the terms apart, so that dropout draws a mask a term, as the authors' SimplE does."""
+        heads, relations, tails = (self._blocks(rows) for rows in (head_rows, relation_rows, tail_rows))
+        return torch.cat(
+            [
+                self.scale * c * heads[..., h, :] * relations[..., r, :] * tails[..., t, :]
+                for h, r, t, c in self.table.terms
+            ],
+            dim=-1,
+        )
+
+    def _blocks(self, rows: Tensor) -> Tensor:
+        result: Tensor = rows.unflatten(-1, (-1, self.dim))
+        return result
+
+    def _query(self, blocks: int, order: tuple[int, int, int], left_rows: Tensor, right_rows: Tensor) -> Tensor:
+        """Return Σ c · left · right by block of the missing argument; `order` places (left, right, missing)."""
+        left, right = self._blocks(left_rows), self._blocks(right_rows)
+        sums: list[Tensor | None] = [None] * blocks
+        for term in self.table.terms:
+            a, b, missing = (int(term[position]) for position in order)
+            product = left[..., a, :] * right[..., b, :] * (self.scale * term.coefficient)
+            total = sums[missing]
+            sums[missing] = product if total is None else total + product
+        shape = torch.broadcast_shapes(left[..., 0, :].shape, right[..., 0, :].shape)
+        empty = left.new_zeros(()).expand(shape)
+        return torch.cat([empty if total is None else total for total in sums], dim=-1)

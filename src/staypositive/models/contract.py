@@ -1,0 +1,228 @@
+"""The contract of every model: linear in head, relation and tail, so that three queries define everything.
+
+A *row* holds one entity's or relation's parameters after the bound; a *query* is the vector q in row space with
+`score = q · row` for the missing argument. A subclass says how queries are formed. Scores, all heads, all tails, the
+sum of all scores (Theorem 1) and the moments of a query's or a relation's scores are derived here, once.
+
+Shapes: `...` is any number of leading axes, equal or broadcastable between arguments. Scores are φ, without the prior
+score ψ; `logit = score + ψ` feeds losses and probabilities.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from staypositive.errors import SettingError
+from staypositive.models.moments import RowMoments
+
+BOUNDS = ("tanh", "identity")
+
+
+class BilinearModel(nn.Module, ABC):
+    """Two tables of weights, and the algebra that every bilinear model shares.
+
+    `bound="tanh"` keeps each row entry in (-1, 1) and scales scores to fill (-score_bound, score_bound), the paper's
+    practical consideration; `bound="identity"` leaves weights as they are, at scale 1.
+    """
+
+    entities: nn.Parameter
+    relations: nn.Parameter
+
+    def __init__(
+        self,
+        n_entities: int,
+        n_relations: int,
+        dim: int,
+        *,
+        bound: str = "tanh",
+        score_bound: float = 5.0,
+        prior_score: float = 0.0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if min(n_entities, n_relations, dim) < 1:
+            raise SettingError(
+                f"entities, relations and dim must be at least 1, got {n_entities}, {n_relations} and {dim}"
+            )
+        if bound not in BOUNDS:
+            raise SettingError(f"expected a bound among {', '.join(BOUNDS)}, got {bound!r}")
+        if not score_bound > 0 or not math.isfinite(score_bound):
+            raise SettingError(f"score_bound (I) must be a positive number, got {score_bound}")
+        if not math.isfinite(prior_score):
+            raise SettingError(f"prior_score (ψ) must be a finite number, got {prior_score}")
+        if not 0 <= dropout < 1:
+            raise SettingError(f"dropout must lie in [0, 1), got {dropout}")
+        self.n_entities, self.n_relations, self.dim = n_entities, n_relations, dim
+        self.bound, self.score_bound = bound, float(score_bound)
+        self.prior_score, self.dropout = float(prior_score), float(dropout)
+        self.scale = self.score_bound / self.peak() if bound == "tanh" else 1.0
+        self.entities = nn.Parameter(torch.zeros(n_entities, self.entity_width()))
+        self.relations = nn.Parameter(torch.zeros(n_relations, self.relation_width()))
+
+    # -- must define --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def entity_width(self) -> int:
+        """Return how many numbers an entity has."""
+
+    @abstractmethod
+    def relation_width(self) -> int:
+        """Return how many numbers a relation has."""
+
+    @abstractmethod
+    def peak(self) -> float:
+        """Return the largest unscaled |score| when every row entry lies in [-1, 1]."""
+
+    @abstractmethod
+    def tail_query(self, head_rows: Tensor, relation_rows: Tensor) -> Tensor:
+        """Return q with `score = q · tail_row`, shape (..., entity row width); the scale is in it."""
+
+    @abstractmethod
+    def head_query(self, tail_rows: Tensor, relation_rows: Tensor) -> Tensor:
+        """Return q with `score = q · head_row`."""
+
+    @abstractmethod
+    def relation_query(self, head_rows: Tensor, tail_rows: Tensor) -> Tensor:
+        """Return q with `score = q · relation_row`."""
+
+    # -- may override -------------------------------------------------------------------------------------------
+
+    def bounded(self, weights: Tensor) -> Tensor:
+        """Return weights with the bound applied, entry by entry."""
+        return torch.tanh(weights) if self.bound == "tanh" else weights
+
+    def form_relation_rows(self, weights: Tensor) -> Tensor:
+        """Return relation rows from relation weights; NTN forms its matrix here."""
+        return self.bounded(weights)
+
+    def summands(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
+        """Return the products that a score is the sum of, along the last axis: what dropout acts on."""
+        return self.tail_query(head_rows, relation_rows) * tail_rows
+
+    def extra_settings(self) -> dict[str, Any]:
+        """Return the constructor's arguments beyond the common ones."""
+        return {}
+
+    # -- derived, written once ----------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator, init_scale: float | None = None) -> None:
+        """Draw both tables uniformly from ±init_scale, by default 6/√dim as the authors' code does."""
+        limit = 6 / math.sqrt(self.dim) if init_scale is None else init_scale
+        for table in (self.entities, self.relations):
+            table.copy_((torch.rand(table.shape, generator=generator, dtype=table.dtype) * 2 - 1) * limit)
+
+    def settings(self) -> dict[str, Any]:
+        """Return what builds this model again, without its weights."""
+        return {
+            "n_entities": self.n_entities,
+            "n_relations": self.n_relations,
+            "dim": self.dim,
+            "bound": self.bound,
+            "score_bound": self.score_bound,
+            "prior_score": self.prior_score,
+            "dropout": self.dropout,
+        } | self.extra_settings()
+
+    def entity_rows(self, ids: Tensor | None = None) -> Tensor:
+        """Return the bounded rows of these entities, or of all."""
+        return self.bounded(self.entities if ids is None else self.entities[ids])
+
+    def relation_rows(self, ids: Tensor | None = None) -> Tensor:
+        """Return the rows of these relations, or of all."""
+        return self.form_relation_rows(self.relations if ids is None else self.relations[ids])
+
+    def score_rows(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
+        """Return φ for rows given in parallel, shape (...)."""
+        return (self.tail_query(head_rows, relation_rows) * tail_rows).sum(-1)
+
+    def score_rows_with_dropout(
+        self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """Return φ with dropout on the products before the sum; plain φ in evaluation mode or at dropout 0."""
+        if not self.training or self.dropout == 0:
+            return self.score_rows(head_rows, relation_rows, tail_rows)
+        parts = self.summands(head_rows, relation_rows, tail_rows)
+        keep = torch.rand(parts.shape, generator=generator, device=parts.device) >= self.dropout
+        return (parts * keep).sum(-1) / (1 - self.dropout)
+
+    def score(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """Return φ of triples given by ids."""
+        return self.score_rows(self.entity_rows(heads), self.relation_rows(relations), self.entity_rows(tails))
+
+    def logit(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """Return φ + ψ, the paper's φ_M′: the log-odds that the model states."""
+        return self.score(heads, relations, tails) + self.prior_score
+
+    def sum_rows(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
+        """Return Σ φ over heads × relations × tails among these rows: the score of the summed rows (Theorem 1)."""
+        return self.score_rows(head_rows.sum(-2), relation_rows.sum(-2), tail_rows.sum(-2))
+
+    def mean_score(self) -> Tensor:
+        """Return the mean of φ over all |E|²|R| triples, without enumerating them."""
+        entities, relations = self.entity_rows().mean(0), self.relation_rows().mean(0)
+        return self.score_rows(entities, relations, entities)
+
+    def relation_moments(self, relation_row: Tensor, heads: RowMoments, tails: RowMoments) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of one relation's scores over heads × tails, without enumerating them.
+
+        With h and t independent, of means h̄, t̄ and covariances C, D, and φ = hᵀZt:
+        Var φ = h̄ᵀZ D Zᵀh̄ + t̄ᵀZᵀ C Z t̄ + tr(Zᵀ C Z D); a query applied to the rows of C is the product C·Z.
+        """
+        from_heads = self.tail_query(heads.mean, relation_row)
+        from_tails = self.head_query(tails.mean, relation_row)
+        mean = (from_heads * tails.mean).sum(-1)
+        both = self.tail_query(heads.covariance, relation_row) * self.head_query(tails.covariance, relation_row).mT
+        variance = tails.of_query(from_heads)[1] + heads.of_query(from_tails)[1] + both.sum((-2, -1))
+        return mean, variance
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch to evaluation mode without gradients, and put the old mode back."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
+
+
+class Scorer:
+    """A model's answers, with its rows formed once: what ranking and prediction use."""
+
+    def __init__(self, model: BilinearModel) -> None:
+        self.model = model
+        with evaluating(model):
+            self.entity_rows = model.entity_rows().detach()
+            self.relation_rows = model.relation_rows().detach()
+
+    @property
+    def device(self) -> torch.device:
+        """Where scores are computed."""
+        return self.entity_rows.device
+
+    def triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """Return φ of triples given by ids, shape (n,)."""
+        rows = self.entity_rows
+        return self.model.score_rows(rows[heads], self.relation_rows[relations], rows[tails])
+
+    def tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """Return φ of every tail for each (head, relation), shape (n, |E|): one matrix product."""
+        return self.model.tail_query(self.entity_rows[heads], self.relation_rows[relations]) @ self.entity_rows.T
+
+    def heads(self, relations: Tensor, tails: Tensor) -> Tensor:
+        """Return φ of every head for each (relation, tail), shape (n, |E|)."""
+        return self.model.head_query(self.entity_rows[tails], self.relation_rows[relations]) @ self.entity_rows.T
+
+    def relations(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """Return φ of every relation for each (head, tail), shape (n, |R|)."""
+        return self.model.relation_query(self.entity_rows[heads], self.entity_rows[tails]) @ self.relation_rows.T

@@ -1,0 +1,54 @@
+"""Objectives: one file each, from a model and a batch to named loss terms."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from staypositive.errors import SettingError
+from staypositive.objectives.negative_sampling import NegativeSampling
+from staypositive.objectives.objective import Batch, Defaults, Examples, Objective
+from staypositive.objectives.one_vs_all import OneVsAll
+from staypositive.objectives.stay_positive import StayPositive
+
+OBJECTIVES: dict[str, type[Objective]] = {
+    objective.name: objective for objective in (StayPositive, NegativeSampling, OneVsAll)
+}
+"""Every objective by its name."""
+
+
+def objective_options(name: str) -> dict[str, dataclasses.Field[Any]]:
+    """Return the options of an objective by name, each with default, type, help and choices."""
+    if name not in OBJECTIVES:
+        raise SettingError(f"expected an objective among {', '.join(OBJECTIVES)}, got {name!r}")
+    return {field.name: field for field in dataclasses.fields(OBJECTIVES[name])}  # type: ignore[arg-type]
+
+
+def build_objective(name: str, **options: Any) -> Objective:
+    """Build an objective by name; an option it does not have, or a value it does not take, is an error.
+
+    >>> build_objective("stay-positive", scope="all").touches_all_rows
+    True
+    """
+    known = objective_options(name)
+    for option, value in options.items():
+        if option not in known:
+            raise SettingError(f"{name} has no option {option!r}; it has {', '.join(known)}")
+        choices = known[option].metadata["choices"]
+        if choices and value not in choices:
+            raise SettingError(f"{option} of {name} is one of {', '.join(map(str, choices))}, got {value!r}")
+    return OBJECTIVES[name](**options)
+
+
+__all__ = [
+    "OBJECTIVES",
+    "Batch",
+    "Defaults",
+    "Examples",
+    "NegativeSampling",
+    "Objective",
+    "OneVsAll",
+    "StayPositive",
+    "build_objective",
+    "objective_options",
+]

@@ -1,0 +1,65 @@
+"""The paper's baseline: each fact against drawn corruptions of it (equation 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from staypositive.errors import SettingError
+from staypositive.models import BilinearModel
+from staypositive.objectives.objective import Batch, Defaults, Examples, Objective, option
+from staypositive.objectives.penalties import l2_penalty
+
+
+@dataclass(frozen=True)
+class NegativeSampling(Objective):
+    """Σ softplus(−l·(φ+ψ)) over facts (l = 1) and `negatives` corruptions of each (l = −1), + L2 on both tables.
+
+    A corruption replaces head or tail, by a fair coin, with an entity drawn uniformly; it may by chance be true.
+    """
+
+    name: ClassVar[str] = "negative-sampling"
+    defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=None, accumulator=0.1)
+
+    negatives: int = option(1, "negative ratio n: corruptions drawn for each fact")
+    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch")
+
+    def __post_init__(self) -> None:
+        if self.negatives < 1 or self.l2 < 0:
+            raise SettingError(
+                f"negatives must be at least 1 and l2 not negative, got {self.negatives} and {self.l2}"
+            )
+
+    @property
+    def touches_all_rows(self) -> bool:
+        """L2 acts on every row, whatever the batch has."""
+        return self.l2 > 0
+
+    @property
+    def negatives_per_fact(self) -> int:
+        """The negative ratio."""
+        return self.negatives
+
+    def examples(self, facts: Tensor, n_entities: int, generator: torch.Generator) -> Examples:
+        """Return the facts, then their corruptions, drawn at once on the device."""
+        false = facts.repeat(self.negatives, 1)
+        device = facts.device
+        drawn = torch.randint(n_entities, (len(false),), generator=generator, device=device)
+        at_head = torch.rand(len(false), generator=generator, device=device) < 0.5
+        false[:, 0] = torch.where(at_head, drawn, false[:, 0])
+        false[:, 2] = torch.where(at_head, false[:, 2], drawn)
+        labels = torch.ones(len(facts) + len(false), device=device)
+        labels[len(facts) :] = -1
+        return Examples(torch.cat([facts, false]), labels)
+
+    def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
+        """Return `facts`, `negatives` and, where asked for, `l2`."""
+        assert batch.labels is not None
+        losses = softplus(-batch.labels * batch.logits(model))
+        facts = len(losses) // (1 + self.negatives)
+        terms = {"facts": losses[:facts].sum(), "negatives": losses[facts:].sum()}
+        return terms | ({"l2": l2_penalty(self.l2, batch)} if self.l2 else {})

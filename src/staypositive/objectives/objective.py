@@ -1,0 +1,98 @@
+"""What an objective is: `(model, batch) → named loss terms`, so that logs and plots show each term.
+
+An objective is a frozen dataclass. Its fields, with the help in their metadata, become keyword arguments of `fit` and
+flags of the command line; registering the class is all it takes to add one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding
+
+from staypositive.models import BilinearModel
+
+T = TypeVar("T")
+
+
+def option(default: T, help: str, choices: tuple[Any, ...] | None = None) -> T:
+    """Declare a field of an objective: its default, the help of its flag, and the values it takes if few."""
+    field: T = dataclasses.field(default=default, metadata={"help": help, "choices": choices})
+    return field
+
+
+class Defaults(NamedTuple):
+    """What an objective wants of model and optimiser unless the user says otherwise."""
+
+    bound: str
+    init_scale: float | None
+    accumulator: float
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Triples to learn from in a step, by global ids, shape (n, 3); `labels` is ±1 for each, or None: all true."""
+
+    triples: Tensor
+    labels: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's view of the model: only the rows that the step touches.
+
+    `heads`, `relations` and `tails` are positions in the tables below, not global ids. The rows are the distinct ones
+    of the examples, or all rows for an objective that touches all.
+    """
+
+    heads: Tensor
+    relations: Tensor
+    tails: Tensor
+    labels: Tensor | None
+    entity_weights: Tensor
+    relation_weights: Tensor
+    entity_rows: Tensor
+    relation_rows: Tensor
+    batches: int
+    """How many batches an epoch has: a penalty divided by it counts once an epoch."""
+    generator: torch.Generator
+
+    def logits(self, model: BilinearModel) -> Tensor:
+        """Return φ + ψ of the examples, with the model's dropout."""
+        scores = model.score_rows_with_dropout(
+            embedding(self.heads, self.entity_rows),
+            embedding(self.relations, self.relation_rows),
+            embedding(self.tails, self.entity_rows),
+            self.generator,
+        )
+        return scores + model.prior_score
+
+
+class Objective(ABC):
+    """A loss. Subclasses are frozen dataclasses, registered in `OBJECTIVES`."""
+
+    name: ClassVar[str]
+    defaults: ClassVar[Defaults]
+
+    @property
+    def touches_all_rows(self) -> bool:
+        """Whether a step needs every row of both tables, rather than the examples' rows."""
+        return False
+
+    @property
+    def negatives_per_fact(self) -> int:
+        """How many negatives are drawn for each fact: 0 is the point of this library."""
+        return 0
+
+    def examples(self, facts: Tensor, n_entities: int, generator: torch.Generator) -> Examples:
+        """Return what a step learns from, given its facts: by default the facts alone."""
+        return Examples(facts)
+
+    @abstractmethod
+    def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
+        """Return the named terms whose sum is the loss of the batch."""

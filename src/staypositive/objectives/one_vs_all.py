@@ -1,0 +1,54 @@
+"""1vsAll (Lacroix et al. 2018, without its reciprocal relations): each fact against every other answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from staypositive.errors import SettingError
+from staypositive.models import BilinearModel
+from staypositive.objectives.objective import Batch, Defaults, Objective, option
+from staypositive.objectives.penalties import l2_penalty
+
+
+@dataclass(frozen=True)
+class OneVsAll(Objective):
+    """Mean cross-entropy of the tail among all entities, and of the head, + L2 on both tables.
+
+    Nothing is drawn, but every entity is scored for every fact: O(|E|·d) a fact. Dropout acts on the query, so that
+    one mask serves all candidates.
+    """
+
+    name: ClassVar[str] = "1vsall"
+    defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10)
+
+    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch")
+
+    def __post_init__(self) -> None:
+        if self.l2 < 0:
+            raise SettingError(f"l2 must not be negative, got {self.l2}")
+
+    @property
+    def touches_all_rows(self) -> bool:
+        """Every entity is a candidate."""
+        return True
+
+    def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
+        """Return `tails`, `heads` and, where asked for, `l2`."""
+        heads, tails = batch.entity_rows[batch.heads], batch.entity_rows[batch.tails]
+        relations = batch.relation_rows[batch.relations]
+        terms = {
+            "tails": self._answer(model, batch, model.tail_query(heads, relations), batch.tails),
+            "heads": self._answer(model, batch, model.head_query(tails, relations), batch.heads),
+        }
+        return terms | ({"l2": l2_penalty(self.l2, batch)} if self.l2 else {})
+
+    def _answer(self, model: BilinearModel, batch: Batch, query: Tensor, answers: Tensor) -> Tensor:
+        if model.training and model.dropout:
+            keep = torch.rand(query.shape, generator=batch.generator, device=query.device) >= model.dropout
+            query = query * keep / (1 - model.dropout)
+        return cross_entropy(query @ batch.entity_rows.T, answers)

@@ -1,0 +1,52 @@
+"""The paper's objective: facts alone, and a closed-form penalty on the sum of all possible scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from staypositive.errors import SettingError
+from staypositive.models import BilinearModel
+from staypositive.objectives.objective import Batch, Defaults, Objective, option
+
+
+@dataclass(frozen=True)
+class StayPositive(Objective):
+    """Σ softplus(−(φ+ψ)) over the facts + λ·|Σ φ|^p over all triples of the scope (equations 2 and 3).
+
+    The sum of all scores is the score of the summed rows (Theorem 1). In batch scope it runs over the entities and
+    relations of the batch, each counted once. `weighting="paper"` adds the whole penalty to each batch;
+    `"authors"` divides it by the number of batches, as the authors' code does. For a scalar any p-norm is |x|, so
+    `power=2` means the square, as in that code.
+    """
+
+    name: ClassVar[str] = "stay-positive"
+    defaults: ClassVar[Defaults] = Defaults(bound="tanh", init_scale=None, accumulator=0.1)
+
+    penalty_weight: float = option(0.1, "weight λ of the penalty on the sum of all scores")
+    power: int = option(1, "1 for |sum|, 2 for its square", choices=(1, 2))
+    scope: str = option("batch", "sum over the batch's entities and relations, or over all", choices=("batch", "all"))
+    weighting: str = option(
+        "authors",
+        "penalty whole in each batch (paper) or divided by the number of batches (authors)",
+        choices=("paper", "authors"),
+    )
+
+    def __post_init__(self) -> None:
+        if self.penalty_weight < 0:
+            raise SettingError(f"penalty_weight (λ) must not be negative, got {self.penalty_weight}")
+
+    @property
+    def touches_all_rows(self) -> bool:
+        """All scope sums over every row."""
+        return self.scope == "all"
+
+    def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
+        """Return `facts` and `penalty`."""
+        total = model.sum_rows(batch.entity_rows, batch.relation_rows, batch.entity_rows)
+        size = total.abs() if self.power == 1 else total.square()
+        weight = self.penalty_weight / (batch.batches if self.weighting == "authors" else 1)
+        return {"facts": softplus(-batch.logits(model)).sum(), "penalty": weight * size}

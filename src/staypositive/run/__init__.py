@@ -1,0 +1,7 @@
+"""Runs: fitting one, what it can do, and its folder on disk."""
+
+from staypositive.run.fitting import fit, new_model, resolve_device
+from staypositive.run.run import Run, load_run
+from staypositive.run.settings import Settings, make_settings
+
+__all__ = ["Run", "Settings", "fit", "load_run", "make_settings", "new_model", "resolve_device"]

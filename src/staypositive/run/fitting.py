@@ -1,0 +1,134 @@
+"""`fit`: from a graph and settings to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from staypositive.errors import DivergedError, SettingError
+from staypositive.evaluation import negative_log_likelihood, ranking_metrics
+from staypositive.graph import KnowledgeGraph
+from staypositive.inference import Predictor
+from staypositive.models import BilinearModel, Scorer, build_model, resolve_prior_score
+from staypositive.run.measuring import rank_split
+from staypositive.run.provenance import provenance
+from staypositive.run.run import Run
+from staypositive.run.settings import Settings, make_settings
+from staypositive.training import (
+    Callback,
+    ProgressBar,
+    ReferenceEngine,
+    TrainingResult,
+    Validate,
+    build_optimiser,
+    train,
+)
+from staypositive.version import __version__
+
+
+def fit(
+    graph: KnowledgeGraph,
+    settings: Settings | None = None,
+    *,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = False,
+    **changes: Any,
+) -> Run:
+    """Train a model on a graph's facts and return the run, with the weights of its best epoch.
+
+    Keywords are the fields of `Settings` and the options of the objective, e.g.
+    `fit(graph, model="simple", dim=200, dropout=0.4, penalty_weight=0.1, prior=0.5, epochs=100, seed=0)`.
+    A non-finite loss raises `DivergedError`; its `run` holds what was trained up to then.
+    """
+    if settings is not None and changes:
+        raise SettingError("give either a Settings object or keywords, not both")
+    chosen = settings or make_settings(**changes)
+    if chosen.threads is not None:
+        torch.set_num_threads(chosen.threads)
+    device = resolve_device(chosen.device)
+    origin = provenance(graph, device, __version__)
+    model = new_model(graph, chosen).to(device)
+    engine = _engine(model, graph, chosen, device)
+    validate, monitor = _validation(graph, chosen)
+    watchers = [*callbacks, *([ProgressBar()] if progress else [])]
+    try:
+        result = train(
+            engine,
+            chosen.epochs,
+            validate=validate,
+            validate_every=chosen.validate_every,
+            monitor=monitor,
+            patience=chosen.patience,
+            callbacks=watchers,
+        )
+    except DivergedError as error:
+        kept: TrainingResult = error.run
+        raise DivergedError(
+            str(error), run=Run(graph, model, chosen, kept.history, kept.best_epoch, origin)
+        ) from None
+    return Run(graph, model, chosen, result.history, result.best_epoch, origin)
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the device of that name; `auto` takes CUDA where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise SettingError(f"expected a device such as auto, cpu, cuda or cuda:1, got {name!r}") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SettingError("no CUDA device is available here; use --device cpu")
+    return device
+
+
+def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
+    """Build and initialise the model that the settings describe, on the CPU, so that a seed means one start."""
+    sizes = len(graph.entities), len(graph.relations)
+    density = len(graph.train.facts) / (sizes[0] ** 2 * sizes[1])
+    extra = {"slices": settings.slices} if settings.model == "ntn" else {}
+    wanted = settings.objective.defaults
+    model = build_model(
+        settings.model,
+        *sizes,
+        settings.dim,
+        bound=settings.bound or wanted.bound,
+        score_bound=settings.score_bound,
+        prior_score=resolve_prior_score(settings.prior_score, settings.prior, settings.closed_world, density=density),
+        dropout=settings.dropout,
+        **extra,
+    )
+    init_scale = wanted.init_scale if settings.init_scale is None else settings.init_scale
+    model.initialise(torch.Generator().manual_seed(settings.seed), init_scale)
+    return model
+
+
+def _engine(model: BilinearModel, graph: KnowledgeGraph, settings: Settings, device: torch.device) -> ReferenceEngine:
+    tables = {"entities": model.entities.data, "relations": model.relations.data}
+    wanted = settings.objective.defaults
+    accumulator = wanted.accumulator if settings.accumulator is None else settings.accumulator
+    optimiser = build_optimiser(settings.optimiser, tables, settings.learning_rate, accumulator)
+    facts = torch.as_tensor(graph.train.facts, device=device)
+    generator = torch.Generator(device).manual_seed(settings.seed)
+    return ReferenceEngine(model, settings.objective, optimiser, facts, settings.batch_size, generator)
+
+
+def _validation(graph: KnowledgeGraph, settings: Settings) -> tuple[Validate | None, str]:
+    """Return what measures an epoch and the metric it is chosen by; (None, ...) where there is nothing to measure."""
+    valid = graph.valid
+    monitor = settings.monitor or ("nll" if valid.has_negatives else "mrr")
+    if len(valid.facts) == 0:
+        return None, monitor
+    if monitor == "nll" and not valid.has_negatives:
+        raise SettingError("monitor nll needs validation triples labelled false, and this graph has none; use mrr")
+
+    def by_nll(model: BilinearModel) -> dict[str, float]:
+        predictor = Predictor(graph, Scorer(model))
+        return {"nll": negative_log_likelihood(predictor.logits(predictor.score(valid.triples)), valid.signs)}
+
+    def by_mrr(model: BilinearModel) -> dict[str, float]:
+        return {"mrr": ranking_metrics(rank_split(Predictor(graph, Scorer(model)), "valid"))["mrr"]}
+
+    return (by_nll if monitor == "nll" else by_mrr), monitor

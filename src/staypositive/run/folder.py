@@ -1,0 +1,202 @@
+"""A run on disk: one folder, written atomically, versioned and hashed. No pickle anywhere.
+
+`run.json` names every other file with its SHA-256. A save writes the new files beside the old ones (a file's name
+holds its hash) and then replaces `run.json`, which is the moment the save counts; files no longer named are removed
+last. A reader thus always finds one whole run, whenever a save was cut short.
+
+Compatibility: a folder of format N is read by every version of staypositive whose format is N or later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from staypositive.calibration import Calibrator, calibrator_from_dict
+from staypositive.errors import RunError, StayPositiveError
+from staypositive.files import sha256_bytes, write_atomic
+from staypositive.graph import SPLITS, KnowledgeGraph, Source, Split, Vocabulary
+from staypositive.models import BilinearModel, build_model
+from staypositive.run.settings import Settings
+from staypositive.training import EpochRecord
+
+FORMAT = 1
+MANIFEST = "run.json"
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """What a run folder holds."""
+
+    graph: KnowledgeGraph
+    model: BilinearModel
+    settings: Settings
+    history: tuple[EpochRecord, ...]
+    metrics: dict[str, Any]
+    calibrator: Calibrator | None
+    provenance: dict[str, Any]
+
+
+def save_parts(
+    folder: str | os.PathLike[str],
+    *,
+    graph: KnowledgeGraph,
+    model: BilinearModel,
+    settings: Settings,
+    history: Sequence[EpochRecord],
+    metrics: dict[str, Any],
+    calibrator: Calibrator | None,
+    provenance: dict[str, Any],
+) -> Path:
+    """Write all parts, then the manifest that makes them count."""
+    from safetensors.torch import save as to_bytes
+
+    folder = Path(folder)
+    require_own(folder)
+    weights = {name: weight.detach().cpu().contiguous() for name, weight in model.state_dict().items()}
+    contents = {
+        "weights.safetensors": to_bytes(weights),
+        "graph.safetensors": to_bytes(_graph_tensors(graph)),
+        "labels.json": _json({"entities": graph.entities.labels, "relations": graph.relations.labels}),
+        "settings.json": _json({"settings": settings.as_dict(), "model": model.settings()}),
+        "history.json": _json([vars(record) for record in history]),
+        "metrics.json": _json(metrics),
+        "provenance.json": _json(provenance | {"graph_notes": list(graph.notes)}),
+    }
+    if calibrator is not None:
+        contents["calibrator.json"] = _json(calibrator.as_dict())
+    try:
+        files = {role: _write_hashed(folder, role, data) for role, data in contents.items()}
+        manifest = {"format": FORMAT, "writer": provenance.get("version", ""), "files": files}
+        write_atomic(folder / MANIFEST, _json(manifest))
+    except OSError as error:
+        raise RunError(f"cannot write the run to {folder}: {error.strerror or error}") from error
+    _remove_stale(folder, {entry["file"] for entry in files.values()})
+    return folder
+
+
+def load_parts(folder: str | os.PathLike[str]) -> RunParts:
+    """Read and check all parts."""
+    from safetensors.torch import load as from_bytes
+
+    folder = Path(folder)
+    files = _manifest(folder)
+    contents = {role: _read_checked(folder, role, entry) for role, entry in files.items()}
+    try:
+        provenance = json.loads(contents["provenance.json"])
+        graph = _graph(json.loads(contents["labels.json"]), from_bytes(contents["graph.safetensors"]), provenance)
+        settings = json.loads(contents["settings.json"])
+        chosen = Settings.from_dict(settings["settings"])
+        model = build_model(chosen.model, **settings["model"])
+        model.load_state_dict(from_bytes(contents["weights.safetensors"]))
+        model.eval()
+        history = tuple(EpochRecord(**record) for record in json.loads(contents["history.json"]))
+        metrics = json.loads(contents["metrics.json"])
+        stored = contents.get("calibrator.json")
+        calibrator = None if stored is None else calibrator_from_dict(json.loads(stored))
+    except (KeyError, TypeError, ValueError, RuntimeError, StayPositiveError) as error:
+        raise RunError(f"{folder} is not a readable run: {type(error).__name__}: {error}") from error
+    provenance.pop("graph_notes")
+    return RunParts(graph, model, chosen, history, metrics, calibrator, provenance)
+
+
+def require_own(folder: Path) -> None:
+    """Never mix a run into somebody's other files."""
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"{folder} is a file; a run needs a folder")
+    if folder.is_dir() and not (folder / MANIFEST).exists() and any(folder.iterdir()):
+        left = [path.name for path in folder.iterdir() if not _is_ours(path.name)]
+        if left:
+            raise RunError(f"{folder} holds files that are not a run's ({left[0]}, ...); choose another folder")
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file is of a save, finished or cut short."""
+    return name.endswith(".part") or name.count(".") >= 2
+
+
+def _write_hashed(folder: Path, role: str, data: bytes) -> dict[str, Any]:
+    digest = sha256_bytes(data)
+    stem, suffix = role.split(".")
+    name = f"{stem}.{digest[:12]}.{suffix}"
+    if not (folder / name).exists() or (folder / name).read_bytes() != data:
+        write_atomic(folder / name, data)
+    return {"file": name, "sha256": digest, "bytes": len(data)}
+
+
+def _remove_stale(folder: Path, named: set[str]) -> None:
+    for path in folder.iterdir():
+        if path.name not in named | {MANIFEST} and path.is_file() and _is_ours(path.name):
+            path.unlink(missing_ok=True)
+
+
+def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        found, files = int(manifest["format"]), dict(manifest["files"])
+    except FileNotFoundError:
+        raise RunError(f"there is no run in {folder} (no {MANIFEST}); `staypositive train --out` makes one") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{folder / MANIFEST} is damaged: {error}") from None
+    if found > FORMAT:
+        raise RunError(
+            f"{folder} has run format {found}, written by staypositive {manifest.get('writer')}; "
+            f"this one reads up to {FORMAT}. Upgrade staypositive"
+        )
+    return files
+
+
+def _read_checked(folder: Path, role: str, entry: dict[str, Any]) -> bytes:
+    name = str(entry.get("file", ""))
+    if not name or Path(name).name != name:
+        raise RunError(f"{folder / MANIFEST} names a file outside the run for {role}: {name!r}")
+    try:
+        data = (folder / name).read_bytes()
+    except OSError as error:
+        raise RunError(f"{folder / name} cannot be read: {error.strerror or error}") from None
+    if sha256_bytes(data) != entry.get("sha256"):
+        raise RunError(
+            f"{folder / name} is damaged: expected {entry.get('bytes')} bytes of SHA-256 {entry.get('sha256')}, "
+            f"found {len(data)} bytes of {sha256_bytes(data)}"
+        )
+    return data
+
+
+def _graph_tensors(graph: KnowledgeGraph) -> dict[str, torch.Tensor]:
+    tensors = {}
+    for name in SPLITS:
+        split = graph.split(name)
+        tensors[name] = torch.from_numpy(split.triples.astype(np.int32))
+        if split.labels is not None:
+            tensors[f"{name}_labels"] = torch.from_numpy(split.labels)
+    return tensors
+
+
+def _graph(
+    labels: dict[str, list[str]], tensors: dict[str, torch.Tensor], provenance: dict[str, Any]
+) -> KnowledgeGraph:
+    splits = {}
+    for name in SPLITS:
+        signs = tensors.get(f"{name}_labels")
+        splits[name] = Split(tensors[name].numpy().astype(np.int64), None if signs is None else signs.numpy())
+    return KnowledgeGraph(
+        name=provenance["graph"],
+        entities=Vocabulary("entity", labels["entities"]),
+        relations=Vocabulary("relation", labels["relations"]),
+        train=splits["train"],
+        valid=splits["valid"],
+        test=splits["test"],
+        sources=tuple(Source(**source) for source in provenance["sources"]),
+        notes=tuple(provenance["graph_notes"]),
+    )
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")

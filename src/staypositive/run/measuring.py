@@ -1,0 +1,95 @@
+"""What `evaluate` reports: ranking and classification metrics of one split, broken down in every way one asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staypositive.evaluation import (
+    DEFAULT_MEMORY,
+    SIDES,
+    TIES,
+    Ranks,
+    best_threshold,
+    classification_metrics,
+    rank_facts,
+    ranking_metrics,
+    relation_thresholds,
+    threshold_accuracy,
+)
+from staypositive.graph import KnowledgeGraph
+from staypositive.inference import Predictor
+
+FILTERS = {"train": ("train",), "valid": ("train", "valid"), "test": ("train", "valid", "test")}
+"""The splits whose facts are filtered when ranking each split; validation never sees test."""
+
+
+def rank_split(
+    predictor: Predictor,
+    split: str,
+    memory: int = DEFAULT_MEMORY,
+    progress: Callable[[int], Any] | None = None,
+) -> Ranks:
+    """Rank both sides of each fact of a split."""
+    graph = predictor.graph
+    known = graph.facts(*FILTERS[split])
+    return rank_facts(predictor.scorer, graph.split(split).facts, known, memory=memory, progress=progress)
+
+
+def ranking_report(graph: KnowledgeGraph, split: str, ranks: Ranks) -> dict[str, Any]:
+    """Return every ranking metric: filtered and raw, three tie rules, head and tail apart, each relation."""
+    unseen = np.tile(graph.has_unseen(graph.split(split).facts), 2)  # tail queries first, then head queries
+    report: dict[str, Any] = {"queries": len(ranks), "filtered_by": list(FILTERS[split])}
+    for setting, filtered in (("filtered", True), ("raw", False)):
+        report[setting] = {
+            ties: {side: ranking_metrics(ranks.side(side), ties=ties, filtered=filtered) for side in SIDES}
+            for ties in TIES
+        }
+    if unseen.any() and not unseen.all():
+        report["without_unseen"] = ranking_metrics(ranks.select(~unseen)) | {"queries": int((~unseen).sum())}
+    report["relations"] = {
+        graph.relations[relation]: ranking_metrics(own) | {"queries": len(own)}
+        for relation in np.unique(ranks.relations).tolist()
+        for own in [ranks.select(ranks.relations == relation)]
+    }
+    return report
+
+
+def classification_report(predictor: Predictor, split: str) -> dict[str, Any]:
+    """Return classification metrics without and with calibration, over all triples and over those with seen entities.
+
+    Thresholds for accuracy are chosen on validation.
+    """
+    graph = predictor.graph
+    seen = ~graph.has_unseen(graph.split(split).triples)
+    report: dict[str, Any] = {"triples": len(seen), "all": _classified(predictor, split, np.ones_like(seen))}
+    if not seen.all() and len(np.unique(graph.split(split).signs[seen])) == 2:
+        report["without_unseen"] = _classified(predictor, split, seen) | {"triples": int(seen.sum())}
+    return report
+
+
+def _classified(predictor: Predictor, split: str, keep: NDArray[np.bool_]) -> dict[str, Any]:
+    graph = predictor.graph
+    uncalibrated = Predictor(graph, predictor.scorer)
+    ways = {"uncalibrated": uncalibrated}
+    if predictor.calibrator is not None:
+        ways[predictor.calibrator.name] = predictor
+    own, valid = graph.split(split).take(keep), graph.valid
+    report: dict[str, Any] = {}
+    for name, way in ways.items():
+        logits = way.logits(way.score(own.triples))
+        metrics = classification_metrics(logits, own.signs)
+        if valid.has_negatives and len(valid.facts):
+            reference = way.logits(way.score(valid.triples))
+            threshold = best_threshold(reference, valid.signs)
+            each = relation_thresholds(reference, valid.signs, valid.triples[:, 1])
+            relations = own.triples[:, 1]
+            metrics["accuracy_threshold"] = threshold_accuracy(logits, own.signs, relations, {}, threshold)
+            metrics["accuracy_relation_thresholds"] = threshold_accuracy(
+                logits, own.signs, relations, each, threshold
+            )
+        report[name] = metrics
+    return report

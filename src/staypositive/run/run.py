@@ -1,0 +1,163 @@
+"""`Run`: what a user holds after training. It evaluates, calibrates, predicts and saves itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from staypositive.calibration import Calibrator, fit_calibrator
+from staypositive.errors import InputError
+from staypositive.evaluation import DEFAULT_MEMORY, Ranks
+from staypositive.graph import KnowledgeGraph
+from staypositive.inference import Predictor, Query, read_queries
+from staypositive.models import BilinearModel, Scorer
+from staypositive.run.folder import load_parts, save_parts
+from staypositive.run.measuring import classification_report, rank_split, ranking_report
+from staypositive.run.settings import Settings
+from staypositive.training import EpochRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Run:
+    """A graph, a trained model, and all that is known about how it came to be and how good it is."""
+
+    def __init__(
+        self,
+        graph: KnowledgeGraph,
+        model: BilinearModel,
+        settings: Settings,
+        history: Sequence[EpochRecord],
+        best_epoch: int,
+        provenance: dict[str, Any],
+        *,
+        metrics: dict[str, Any] | None = None,
+        calibrator: Calibrator | None = None,
+    ) -> None:
+        self.graph, self.model, self.settings = graph, model, settings
+        self.history, self.best_epoch, self.provenance = tuple(history), best_epoch, provenance
+        self.metrics = metrics or {}
+        self.calibrator = calibrator
+        self.ranks: dict[str, Ranks] = {}
+
+    def __repr__(self) -> str:
+        objective = self.settings.objective.name
+        calibration = self.calibrator.name if self.calibrator else "none"
+        return (
+            f"<Run {self.settings.model} on {self.graph.name} by {objective}, "
+            f"best epoch {self.best_epoch} of {len(self.history)}, calibration {calibration}>"
+        )
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        return Scorer(self.model)
+
+    @property
+    def predictor(self) -> Predictor:
+        """Answers by label, with the current calibrator."""
+        return Predictor(self.graph, self._scorer, self.calibrator)
+
+    def evaluate(
+        self,
+        split: str = "test",
+        *,
+        ranking: bool = True,
+        memory: int = DEFAULT_MEMORY,
+        progress: Callable[[int], Any] | None = None,
+    ) -> dict[str, Any]:
+        """Measure a split and keep the result in `metrics`.
+
+        `ranking` (filtered and raw, three tie rules, head and tail apart, each relation) for its facts;
+        `classification` (NLL, Brier, AUC, AP, ECE, accuracy, without and with calibration) where it has negatives.
+        """
+        own = self.graph.split(split)
+        if len(own) == 0:
+            raise InputError(f"split {split!r} of {self.graph.name} is empty; there is nothing to evaluate")
+        report: dict[str, Any] = {}
+        if ranking and len(own.facts):
+            self.ranks[split] = rank_split(self.predictor, split, memory, progress)
+            report["ranking"] = ranking_report(self.graph, split, self.ranks[split])
+        if own.has_negatives and len(own.facts):
+            report["classification"] = classification_report(self.predictor, split)
+        self.metrics[split] = self.metrics.get(split, {}) | report
+        return report
+
+    def calibrate(self, method: str = "platt") -> dict[str, float]:
+        """Fit a calibrator (platt, isotonic or temperature) on validation; return NLL there before and after."""
+        from staypositive.evaluation import negative_log_likelihood
+
+        valid = self.graph.valid
+        if not valid.has_negatives or len(valid.facts) == 0:
+            raise InputError(
+                f"calibration needs validation triples labelled true and false, and {self.graph.name} has none "
+                "labelled false. Add a fourth column of 1 and -1, or a valid_negatives file"
+            )
+        plain = Predictor(self.graph, self._scorer)
+        logits = plain.logits(plain.score(valid.triples))
+        self.calibrator = fit_calibrator(method, logits, valid.signs)
+        return {
+            "nll_before": negative_log_likelihood(logits, valid.signs),
+            "nll_after": negative_log_likelihood(self.calibrator.apply(logits), valid.signs),
+        }
+
+    def predict(
+        self,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        *,
+        top: int = 10,
+        exclude_known: bool = False,
+        candidates: str | Iterable[str] | None = None,
+        prior: float | None = None,
+    ) -> pd.DataFrame:
+        """Answer (h, r, ?), (?, r, t) or (h, ?, t), or judge a triple; see `Predictor.predict`."""
+        return self.predictor.predict(
+            head, relation, tail, top=top, exclude_known=exclude_known, candidates=candidates, prior=prior
+        )
+
+    def predict_file(self, path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
+        """Answer a file of queries, `?` for the missing part; options as in `Predictor.answer`."""
+        return self.answer(read_queries(path, self.graph), **options)
+
+    def answer(self, queries: Sequence[Query], **options: Any) -> pd.DataFrame:
+        """Answer many queries in one table; options as in `Predictor.answer`."""
+        return self.predictor.answer(queries, **options)
+
+    def similar(self, entity: str, top: int = 10) -> pd.DataFrame:
+        """Return the entities most like this one, by the cosine of their rows."""
+        return self.predictor.similar(entity, top)
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the run to a folder, whole or not at all; a run already there is replaced."""
+        return save_parts(
+            folder,
+            graph=self.graph,
+            model=self.model,
+            settings=self.settings,
+            history=self.history,
+            metrics=self.metrics,
+            calibrator=self.calibrator,
+            provenance=self.provenance | {"best_epoch": self.best_epoch},
+        )
+
+
+def load_run(folder: str | os.PathLike[str]) -> Run:
+    """Read a run from its folder; a missing, damaged or too new one is a `RunError` that says so."""
+    parts = load_parts(folder)
+    origin = dict(parts.provenance)
+    best_epoch = origin.pop("best_epoch")
+    return Run(
+        parts.graph,
+        parts.model,
+        parts.settings,
+        parts.history,
+        best_epoch,
+        origin,
+        metrics=parts.metrics,
+        calibrator=parts.calibrator,
+    )

@@ -1,0 +1,93 @@
+"""`Settings`: everything that, with a graph, decides a run.
+
+Its fields are the keywords of `fit` and the flags of `staypositive train`, with their help.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from staypositive.errors import SettingError
+from staypositive.models import BOUNDS, CLOSED_WORLD, MODELS
+from staypositive.objectives import Objective, StayPositive, build_objective
+from staypositive.objectives.objective import option
+from staypositive.training import MONITORS, OPTIMISERS
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The choices of a run. `None` means: take the objective's or the data's default, as the help says."""
+
+    model: str = option("simple", "the bilinear model", choices=tuple(MODELS))
+    objective: Objective = dataclasses.field(default_factory=StayPositive, metadata={"help": "", "choices": None})
+    dim: int = option(100, "width of one block of an embedding row")
+    slices: int = option(4, "slices of NTN's tensor (model ntn alone)")
+    bound: str | None = option(
+        None, "tanh keeps scores in (−I, I), identity does not; default: tanh for stay-positive", choices=BOUNDS
+    )
+    score_bound: float = option(5.0, "the bound I on scores (tanh alone)")
+    prior_score: float | None = option(None, "the prior score ψ; default 0, an even prior")
+    prior: float | None = option(None, "the prior as a probability: ψ = logit(prior)")
+    closed_world: str | None = option(
+        None, "ψ from the density of facts, as the paper writes it or as its logit", choices=CLOSED_WORLD
+    )
+    dropout: float = option(0.0, "share of the products dropped before the sum, in training")
+    init_scale: float | None = option(None, "weights start uniform in ±this; default 6/√dim (1vsall: 0.001)")
+    optimiser: str = option("adagrad", "the optimiser", choices=OPTIMISERS)
+    learning_rate: float = option(0.1, "the learning rate")
+    accumulator: float | None = option(None, "AdaGrad's first sum of squares; default 0.1 (1vsall: 1e-10)")
+    batch_size: int = option(1024, "facts a step")
+    epochs: int = option(200, "passes over the facts, at most")
+    validate_every: int = option(10, "epochs between validations")
+    monitor: str | None = option(
+        None, "what picks the best epoch; default nll where valid has negatives, else mrr", choices=tuple(MONITORS)
+    )
+    patience: int | None = option(None, "stop after so many validations without improvement")
+    seed: int = option(0, "seed of every random draw")
+    device: str = option("auto", "auto, cpu, cuda or cuda:N")
+    threads: int | None = option(None, "CPU threads; default: what torch takes")
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            choices, value = field.metadata["choices"], getattr(self, field.name)
+            if choices and value is not None and value not in choices:
+                raise SettingError(f"{field.name} is one of {', '.join(map(str, choices))}, got {value!r}")
+        if self.accumulator is not None and self.accumulator < 0:
+            raise SettingError(f"accumulator must not be negative, got {self.accumulator}")
+        if self.threads is not None and self.threads < 1:
+            raise SettingError(f"threads must be at least 1, got {self.threads}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings for a JSON file; the objective as its name and options."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        options = dataclasses.asdict(self.objective)  # type: ignore[call-overload]  # objectives are dataclasses
+        return values | {"objective": {"name": self.objective.name, **options}}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Settings:
+        """Rebuild settings from their JSON form."""
+        objective = dict(data["objective"])
+        return cls(**{**data, "objective": build_objective(objective.pop("name"), **objective)})
+
+
+def make_settings(**changes: Any) -> Settings:
+    """Build settings from keywords: fields of `Settings`, and options of the objective, which may go by name.
+
+    >>> make_settings(model="simple", objective="negative-sampling", negatives=10).objective.negatives_per_fact
+    10
+    """
+    core = {field.name for field in dataclasses.fields(Settings)}
+    objective = changes.pop("objective", StayPositive.name)
+    options = {name: changes.pop(name) for name in list(changes) if name not in core}
+    for name in options:
+        near = difflib.get_close_matches(name, core, n=1)
+        if near:
+            raise SettingError(f"there is no setting {name!r}. Did you mean {near[0]!r}?")
+    if isinstance(objective, str):
+        objective = build_objective(objective, **options)
+    elif options:
+        raise SettingError(f"give {', '.join(options)} to the objective itself, since it came ready-made")
+    return Settings(objective=objective, **changes)

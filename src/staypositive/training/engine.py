@@ -1,0 +1,108 @@
+"""One epoch over the facts. An engine owns the steps; the loop around it knows epochs alone.
+
+`ReferenceEngine` is the definition: plain autograd on the rows that a step touches. A faster engine must take the
+same steps.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from staypositive.errors import SettingError
+from staypositive.models import BilinearModel
+from staypositive.objectives import Batch, Objective
+from staypositive.training.optimisers import RowOptimiser
+
+
+class Engine(ABC):
+    """What the loop drives."""
+
+    model: BilinearModel
+
+    @abstractmethod
+    def run_epoch(self) -> dict[str, Tensor]:
+        """Go once through all facts; return each term's mean a fact, on the device.
+
+        A step whose loss is not finite changes nothing, and makes the mean of its term not finite.
+        """
+
+
+class ReferenceEngine(Engine):
+    """Autograd, step by step.
+
+    Facts stay on the model's device; shuffling, sampling, distinct rows and updates all happen there, and nothing
+    waits for the device within an epoch.
+    """
+
+    def __init__(
+        self,
+        model: BilinearModel,
+        objective: Objective,
+        optimiser: RowOptimiser,
+        facts: Tensor,
+        batch_size: int,
+        generator: torch.Generator,
+    ) -> None:
+        if batch_size < 1:
+            raise SettingError(f"the batch size must be at least 1, got {batch_size}")
+        self.model, self.objective, self.optimiser = model, objective, optimiser
+        self.facts, self.batch_size, self.generator = facts, batch_size, generator
+        self.batches = -(-len(facts) // batch_size)
+
+    def run_epoch(self) -> dict[str, Tensor]:
+        """Shuffle, then step through the batches; the last one may be short."""
+        self.model.train()
+        order = torch.randperm(len(self.facts), generator=self.generator, device=self.facts.device)
+        totals: dict[str, Tensor] = {}
+        for chosen in order.split(self.batch_size):
+            for name, term in self.step(self.facts[chosen]).items():
+                totals[name] = totals[name] + term if name in totals else term
+        return {name: total / len(self.facts) for name, total in totals.items()}
+
+    def step(self, facts: Tensor) -> dict[str, Tensor]:
+        """Take one step on some facts, shape (n, 3); return the terms of its loss before the step."""
+        batch, entity_ids, relation_ids = self._batch(facts)
+        terms = self.objective.terms(self.model, batch)
+        loss = torch.stack(list(terms.values())).sum()
+        gradients = torch.autograd.grad(loss, (batch.entity_weights, batch.relation_weights))
+        finite = torch.isfinite(loss)  # stays on the device: a bad step is masked, not waited for
+        self.optimiser.begin_step()
+        for table, ids, gradient in zip(
+            ("entities", "relations"), (entity_ids, relation_ids), gradients, strict=True
+        ):
+            self.optimiser.update(table, ids, torch.where(finite, gradient, torch.zeros_like(gradient)))
+        return {name: term.detach() for name, term in terms.items()}
+
+    def _batch(self, facts: Tensor) -> tuple[Batch, Tensor | None, Tensor | None]:
+        """Gather the rows that the step touches; None stands for all rows."""
+        model, objective = self.model, self.objective
+        examples = objective.examples(facts, model.n_entities, self.generator)
+        heads, relations, tails = examples.triples.unbind(1)
+        entity_ids = relation_ids = None
+        if not objective.touches_all_rows:
+            entity_ids, positions = torch.unique(torch.cat([heads, tails]), return_inverse=True)
+            heads, tails = positions.split(len(heads))
+            relation_ids, relations = torch.unique(relations, return_inverse=True)
+        entity_weights = _leaf(model.entities, entity_ids)
+        relation_weights = _leaf(model.relations, relation_ids)
+        batch = Batch(
+            heads=heads,
+            relations=relations,
+            tails=tails,
+            labels=examples.labels,
+            entity_weights=entity_weights,
+            relation_weights=relation_weights,
+            entity_rows=model.bounded(entity_weights),
+            relation_rows=model.form_relation_rows(relation_weights),
+            batches=self.batches,
+            generator=self.generator,
+        )
+        return batch, entity_ids, relation_ids
+
+
+def _leaf(table: Tensor, ids: Tensor | None) -> Tensor:
+    rows = table.detach() if ids is None else table.detach()[ids]
+    return rows.requires_grad_()

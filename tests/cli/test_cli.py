@@ -1,0 +1,241 @@
+"""The command line as a user types it: tables, JSON, files, exit codes, error paths."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import staypositive as sp
+from staypositive.cli import app, main
+from staypositive.objectives import OBJECTIVES, objective_options
+
+FAST = ["--dim", "4", "--epochs", "2", "--validate-every", "1", "--threads", "1"]
+
+
+def call(*arguments: str | Path) -> str:
+    """Run a command that should succeed; return its standard output."""
+    done = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False, env={"COLUMNS": "160"})
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str | Path
+) -> tuple[int, str]:
+    """Run a command that should fail; return its exit code and what it said on standard error."""
+    monkeypatch.setattr(sys, "argv", ["staypositive", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0), capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "geo"
+    call("train", "geo", "--out", folder, *FAST, "--quiet", "--no-evaluate")
+    return folder
+
+
+def test_train_tells_the_story(tmp_path: Path) -> None:
+    text = call("train", "geo", "--out", tmp_path / "run", *FAST, "--model", "distmult")
+    assert "geo: 5,198 entities, 9 relations, 21,414 / 2,438 / 2,438 triples" in text
+    assert "Ranking on test: 2,438 queries, filtered by train, valid, test" in text
+    assert "uncalibrated" in text
+    assert "platt" in text
+    assert "trained 2 epochs" in text
+    assert f"staypositive predict {tmp_path / 'run'}" in text.replace("\n", "")
+    run = sp.load_run(tmp_path / "run")
+    assert (run.settings.model, run.settings.dim, run.settings.epochs) == ("distmult", 4, 2)
+
+
+def test_every_setting_and_option_has_a_flag() -> None:
+    text = call("train", "--help")
+    for name in [
+        *(field.name for field in dataclasses.fields(sp.Settings)),
+        *(option for objective in OBJECTIVES for option in objective_options(objective)),
+    ]:
+        assert f"--{name.replace('_', '-')}" in text, name
+
+
+def test_train_from_one_file_and_json(tmp_path: Path) -> None:
+    rows = "".join(f"a{i}\tlikes\ta{(i * i + j) % 12}\n" for i in range(12) for j in range(5))
+    (tmp_path / "mine.tsv.gz").write_bytes(gzip.compress(("head\trelation\ttail\n" + rows).encode()))
+    arguments = ["train", tmp_path / "mine.tsv.gz", "--split", "0.6,0.2,0.2", "--out", tmp_path / "run", *FAST]
+    report = json.loads(call(*arguments, "--objective", "negative-sampling", "--negatives", "3", "--json"))
+    assert report["run"] == str(tmp_path / "run")
+    assert report["epochs"] == 2
+    assert "classification" not in report["metrics"]["test"]
+    run = sp.load_run(tmp_path / "run")
+    assert run.settings.objective.negatives_per_fact == 3
+    assert run.graph.counts()["train"] == 36
+    assert run.calibrator is None
+
+
+def test_quiet_says_only_results(tmp_path: Path) -> None:
+    text = call("train", "geo", "--out", tmp_path / "run", *FAST, "--quiet", "--calibrate", "temperature")
+    assert "saved" not in text
+    assert "temperature" in text
+    assert (
+        call("train", "geo", "--out", tmp_path / "b", *FAST, "--quiet", "--no-evaluate", "--calibrate", "none") == ""
+    )
+
+
+def test_evaluate(trained: Path) -> None:
+    text = call("evaluate", trained, "--split", "valid", "--per-relation")
+    assert "filtered by train, valid" in text
+    assert "pessimistic" in text
+    assert "has_currency" in text
+    report = json.loads(call("evaluate", trained, "--no-ranking", "--json"))
+    assert set(report) == {"classification"}
+    assert set(sp.load_run(trained).metrics) == {"valid", "test"}
+
+
+def test_calibrate(trained: Path) -> None:
+    report = json.loads(call("calibrate", trained, "--method", "isotonic", "--json"))
+    assert report["nll_after"] < report["nll_before"]
+    assert "isotonic" in report["test"]["classification"]["all"]
+    assert "before" in call("calibrate", trained)
+    assert sp.load_run(trained).calibrator.name == "platt"
+
+
+def test_predict(trained: Path, tmp_path: Path) -> None:
+    text = call("predict", trained, "--head", "France", "--relation", "borders", "--top", "3")
+    assert "(France, borders, ?)" in text
+    assert len([line for line in text.splitlines() if " 0." in line]) == 3
+    one = json.loads(
+        call("predict", trained, "--head", "France", "--relation", "borders", "--tail", "Spain", "--json")
+    )
+    assert one[0]["known"] is True
+    assert 0 < one[0]["probability"] < 1
+    unknown = json.loads(
+        call(
+            "predict",
+            trained,
+            "--relation",
+            "borders",
+            "--tail",
+            "Spain",
+            "--exclude-known",
+            "--top",
+            "500",
+            "--json",
+        )
+    )
+    assert not any(row["known"] for row in unknown)
+    (tmp_path / "labels.txt").write_text("Spain\nItaly\n")
+    asked = ["predict", trained, "--head", "France", "--relation", "borders", "--json", "--candidates"]
+    assert {row["tail"] for row in json.loads(call(*asked, tmp_path / "labels.txt"))} == {"Spain", "Italy"}
+    assert len(json.loads(call(*asked, "range", "--prior", "0.01"))) == 10
+    assert len(json.loads(call("predict", trained, "--similar", "France", "--top", "4", "--json"))) == 4
+
+
+def test_predict_from_a_file_to_a_file(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "q.tsv").write_text("France\tborders\t?\nFrance\tborders\tSpain\n")
+    text = call("predict", trained, "--queries", tmp_path / "q.tsv", "--out", tmp_path / "a.tsv", "--top", "2")
+    assert "3 rows written" in text
+    lines = (tmp_path / "a.tsv").read_text().splitlines()
+    assert lines[0].split("\t") == ["query", "head", "relation", "tail", "rank", "probability", "score", "known"]
+    assert len(lines) == 4
+
+
+def test_labels_cannot_speak_rich_markup(tmp_path: Path) -> None:
+    (tmp_path / "g.tsv").write_text("".join(f"[red]{i}[/red]\tr\t[bold]x\n" for i in range(6)))
+    call("train", tmp_path / "g.tsv", "--out", tmp_path / "run", *FAST)
+    assert "[red]1[/red]" in call("predict", tmp_path / "run", "--relation", "r", "--tail", "[bold]x")
+
+
+def test_datasets(tmp_path: Path) -> None:
+    assert "FB15k-237AM" in call("datasets")
+    assert {row["name"] for row in json.loads(call("datasets", "list", "--json"))} >= {"geo", "WN18AM"}
+    shown = json.loads(call("datasets", "show", "geo", "--json"))
+    assert shown["counts"]["entities"] == 5198
+    assert "nothing odd" in call("datasets", "show", "geo")
+    assert "all hashes right" in call("datasets", "fetch", "geo")
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    (folder / "train.txt").write_text("a\tr\tb\nb\tr\tc\n")
+    (folder / "valid.txt").write_text("a\tr\tc\n")
+    (folder / "test.txt").write_text("a\tr\tnew\nc\tr\ta\n")
+    assert "1 triples of test have one of 1 entities" in call("datasets", "show", folder)
+    assert "1 valid and test triples" in call("datasets", "clean", folder, "--out", tmp_path / "clean")
+    assert (tmp_path / "clean" / "test.txt").read_text() == "c\tr\ta\n"
+
+
+def test_help_and_version() -> None:
+    assert "staypositive train geo" in call("--help")
+    for command in ("train", "evaluate", "calibrate", "predict", "datasets"):
+        assert "Example" in call(command, "--help")
+    assert call("--version").strip() == f"staypositive {sp.__version__}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["train", "nowhere"], 2, "neither a file, nor a folder, nor a named dataset"),
+        (["train", "geo", "--negatives", "3"], 2, "stay-positive has no option 'negatives'"),
+        (["train", "geo", "--split", "0.8,0.1,0.1"], 2, "single file"),
+        (["train", "geo", "--split", "most"], 2, "expected three shares"),
+        (["train", "geo", "--model", "transe"], 2, "transe"),
+        (["train", "geo", "--prior", "0.5", "--prior-score", "1"], 2, "one of prior_score, prior and closed_world"),
+        (["evaluate", "nowhere"], 1, "no run in nowhere"),
+    ],
+)
+def test_errors_are_one_line_and_a_code(
+    arguments: list[str], code: int, said: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], tmp_path: Path,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    found, text = fail(monkeypatch, capsys, *arguments)
+    assert found == code
+    assert said in text.replace("\n", " ")
+    assert "Traceback" not in text
+
+
+def test_prediction_errors(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = fail(monkeypatch, capsys, "predict", trained, "--head", "Frnce", "--relation", "borders")
+    assert (code, "Did you mean 'France'" in text) == (2, True)
+    assert "ask something" in fail(monkeypatch, capsys, "predict", trained)[1]
+    assert "lacks" in fail(monkeypatch, capsys, "predict", trained, "--head", "France")[1]
+    asked = ["predict", trained, "--head", "France", "--relation", "borders", "--candidates", "nowhere.txt"]
+    assert "list of candidates" in fail(monkeypatch, capsys, *asked)[1]
+
+
+def test_a_run_is_not_replaced_unasked(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = fail(monkeypatch, capsys, "train", "geo", "--out", trained, *FAST)
+    assert (code, "--force" in text) == (1, True)
+
+
+def test_divergence_saves_what_was_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "geo", "--out", tmp_path / "run", *FAST, "--bound", "identity", "--learning-rate", "1e11"]
+    code, text = fail(monkeypatch, capsys, *arguments)
+    assert code == 1
+    assert "smaller learning rate" in text
+    assert len(sp.load_run(tmp_path / "run").predict("France", "borders")) > 0
+
+
+def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("staypositive.cli.app", stop)
+    assert fail(monkeypatch, capsys)[0] == 130
+
+
+def test_module_runs_as_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "staypositive", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"staypositive {sp.__version__}"

@@ -1,0 +1,38 @@
+"""Documentation that runs: each Python block of a page is executed, and the tables say what the index says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+WITH_CODE = [page for page in PAGES if PYTHON.search(page.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in PYTHON.findall(page.read_text("utf-8")):
+        exec(compile(block, str(page), "exec"), {})
+
+
+def test_some_pages_have_code() -> None:
+    assert len(WITH_CODE) >= 5
+
+
+def test_tables_come_from_the_index() -> None:
+    script = [sys.executable, str(ROOT / "scripts" / "docs_tables.py"), "--check"]
+    done = subprocess.run(script, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_exist(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[\w-]+)?\)", page.read_text("utf-8")):
+        assert "://" in target or (page.parent / target).exists(), target
