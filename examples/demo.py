@@ -35,10 +35,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING)
     speaker = Speaker()
     graph = sp.load_graph("geo")
-    facts, labelled = len(graph.train), len(graph.test)
-    speaker.say(
-        f"geo: {len(graph.entities):,} places, tongues and coins; {facts:,} facts to learn from, no negatives.\n"
-    )
+    speaker.say(f"geo: {len(graph.entities):,} places, languages and currencies; {len(graph.train):,} facts.\n")
     run = sp.fit(graph, model="simple", dim=100, epochs=300, learning_rate=0.5, validate_every=25, progress=True)
     seconds = sum(record.seconds for record in run.history)
     speaker.say(f"trained {len(run.history)} epochs in {seconds:.0f} s without drawing a negative\n")
@@ -46,7 +43,6 @@ def main() -> None:
     report = run.evaluate("test")
     ranking_table(speaker, "test", report["ranking"])
     classification_table(speaker, "test", report["classification"])
-    speaker.say(f"({labelled:,} labelled test triples, before and after Platt scaling on the validation split)\n")
     for head, relation, top in QUESTIONS:
         answers = run.predict(head=head, relation=relation, top=top, candidates="range")
         rows = [

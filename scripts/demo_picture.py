@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def main() -> None:
     """Run the demo with a recording console."""
-    recorder = Console(record=True, width=80, highlight=False)
+    recorder = Console(record=True, width=92, highlight=False)
     common.Console = lambda **_: recorder  # type: ignore[assignment,misc]  # the demo speaks through it
     sys.argv = ["examples/demo.py"]
     runpy.run_path(str(ROOT / "examples" / "demo.py"), run_name="__main__")

@@ -25,7 +25,7 @@ REMOTE = [dataset for dataset in CATALOGUE.values() if dataset.files]
 DERIVED = [dataset for dataset in CATALOGUE.values() if dataset.base]
 
 TOY = {
-    "train.txt": b"a\tr\tb\nb\tr\tc\nhead\trelation\ttail\n",
+    "train.txt": b"head\trelation\ttail\na\tr\tb\nb\tr\tc\n",
     "valid.txt": b"a\tr\tc\n",
     "valid_negatives.txt": b"c\tr\ta\n",
     "test.txt": b"x\tr\ta\t1\nc\tr\tb\t-1\n",
@@ -99,7 +99,7 @@ def toy_mirror(tmp_path, monkeypatch):
 def test_a_mirror_is_read_and_nothing_is_downloaded(toy_mirror, tmp_path, rows_of):
     graph = toy().load()
     assert graph.name == "Toy"
-    assert rows_of(graph, "train")[-1] == ("head", "relation", "tail", 1)  # published files have no header
+    assert rows_of(graph, "train")[0] == ("head", "relation", "tail", 1)  # published files have no header
     assert rows_of(graph, "valid") == [("a", "r", "c", 1), ("c", "r", "a", -1)]
     assert rows_of(graph, "test") == [("x", "r", "a", 1), ("c", "r", "b", -1)]
     assert [(source.name, source.sha256, source.rows) for source in graph.sources] == [

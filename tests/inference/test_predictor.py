@@ -124,10 +124,10 @@ def test_queries_from_a_file(predictor: Predictor, tmp_path: Path) -> None:
 def test_bad_queries_are_named(predictor: Predictor, tmp_path: Path) -> None:
     path = tmp_path / "queries.tsv"
     path.write_text("France\tborders\t?\nFrance\t?\t?\n")
-    with pytest.raises(DataError, match=r"queries.tsv: query 2: .*lacks relation and tail"):
+    with pytest.raises(DataError, match=r"queries.tsv:2: .*lacks relation and tail"):
         read_queries(path, predictor.graph)
     path.write_text("France\tborders\t?\nFrance\tbordres\t?\n")
-    with pytest.raises(DataError, match=r"queries.tsv: query 2: no relation is called 'bordres'"):
+    with pytest.raises(DataError, match=r"queries.tsv:2: no relation is called 'bordres'"):
         read_queries(path, predictor.graph)
     with pytest.raises(InputError, match="top"):
         predictor.predict(head="France", relation="borders", top=0)

@@ -65,7 +65,7 @@ class Vocabulary(Sequence[str]):
             folded.setdefault(known.casefold(), known)
         begins = sorted((known for known in folded if wanted and known.startswith(wanted)), key=len)
         close = difflib.get_close_matches(wanted, folded, n=most, cutoff=0.6)
-        return [folded[known] for known in dict.fromkeys([*close, *begins])][:most]
+        return [folded[known] for known in dict.fromkeys([*close[:1], *begins[:1], *close, *begins])][:most]
 
 
 @dataclass(frozen=True)

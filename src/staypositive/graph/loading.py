@@ -41,7 +41,9 @@ def load_graph(
     elif path.is_file():
         whole = read_triples(path, header)
         name = path.name.split(".")[0]
-        graph = split_triples(name, whole.columns, whole.signs, split or DEFAULT_SPLIT, seed, [whole.source])
+        graph = split_triples(
+            name, whole.columns, whole.signs, DEFAULT_SPLIT if split is None else split, seed, [whole.source]
+        )
     else:
         known = ", ".join(dataset.name for dataset in CATALOGUE.values())
         raise InputError(f"{source!s} is neither a file, nor a folder, nor a named dataset ({known})")

@@ -6,9 +6,11 @@ Labels are kept to the letter: "nan", "NA" and spaces survive. A file that is no
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
+import logging
 import os
 import zlib
 from collections.abc import Sequence
@@ -22,21 +24,24 @@ from staypositive.errors import DataError
 from staypositive.files import sha256_bytes
 from staypositive.graph.knowledge_graph import SPLITS, Columns, KnowledgeGraph, Source, encode
 
+log = logging.getLogger(__name__)
+
 SUFFIXES = (".txt", ".tsv", ".csv")
 _HEADER_NAMES = (
-    {"head", "h", "subject", "subj", "s", "source", "src", "from"},
-    {"relation", "rel", "r", "predicate", "pred", "p", "property"},
-    {"tail", "t", "object", "obj", "o", "target", "dst", "to"},
-)
+    {"head", "subject", "subj", "source", "src", "from"},
+    {"relation", "rel", "predicate", "pred", "property"},
+    {"tail", "object", "obj", "target", "dst", "to"},
+)  # whole words alone: (s, p, o) may well be a triple of somebody's toy graph
 _SIGNS = {"1": 1, "-1": -1}
 
 
 @dataclass(frozen=True)
 class LabelledTriples:
-    """What one file says: three columns of labels, ±1 for each row if the file has them, and its source."""
+    """What one file says: three columns of labels, ±1 for each row if the file has them, its lines and its source."""
 
     columns: Columns
     signs: NDArray[np.int8] | None
+    lines: Sequence[int]
     source: Source
 
     def __len__(self) -> int:
@@ -53,13 +58,15 @@ def read_triples(path: str | os.PathLike[str], header: bool | None = None) -> La
     text = _decode(_gunzip(data, path), path)
     rows, lines = _csv_rows(text, path) if _is_csv(path) else _tab_rows(text)
     if rows and (_looks_like_header(rows[0]) if header is None else header):
+        log.info("%s: the first line is taken for column names", path)
         rows, lines = rows[1:], lines[1:]
     if not rows:
         raise DataError("no triples here; expected one line `head<TAB>relation<TAB>tail` each", path)
     _check_rows(rows, lines, path)
     heads, relations, tails, *rest = zip(*rows, strict=True)
     signs = np.array([_SIGNS[value] for value in rest[0]], dtype=np.int8) if rest else None
-    return LabelledTriples((heads, relations, tails), signs, Source(path.name, sha256_bytes(data), len(rows)))
+    source = Source(path.name, sha256_bytes(data), len(rows))
+    return LabelledTriples((heads, relations, tails), signs, lines, source)
 
 
 def read_folder(
@@ -107,7 +114,8 @@ def require_facts(part: LabelledTriples, path: Path) -> None:
     if part.signs is not None and (part.signs < 0).any():
         first = int(np.flatnonzero(part.signs < 0)[0])
         triple = " ".join(column[first] for column in part.columns)
-        raise DataError(f"training uses facts alone, but `{triple}` is labelled -1; move it to valid or test", path)
+        said = f"training uses facts alone, but `{triple}` is labelled -1; move it to valid or test"
+        raise DataError(said, path, part.lines[first])
 
 
 def _join(parts: Sequence[Columns]) -> Columns:
@@ -150,8 +158,9 @@ def _gunzip(data: bytes, path: Path) -> bytes:
 
 
 def _decode(data: bytes, path: Path) -> str:
+    data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
@@ -176,12 +185,13 @@ def _tab_rows(text: str) -> tuple[list[list[str]], Sequence[int]]:
 
 def _csv_rows(text: str, path: Path) -> tuple[list[list[str]], Sequence[int]]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    rows, lines = [], []
+    rows, lines, line = [], [], 1
     try:
         for row in reader:
             if row:
                 rows.append(row)
-                lines.append(reader.line_num)
+                lines.append(line)
+            line = reader.line_num + 1  # a quoted cell may span lines: a record is named by its first
     except csv.Error as error:
         raise DataError(f"not valid CSV: {error}", path, reader.line_num) from None
     return rows, lines

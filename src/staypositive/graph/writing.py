@@ -15,6 +15,9 @@ def write_folder(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
     for label in (*graph.entities, *graph.relations):
         if "\t" in label or "\n" in label or label.endswith("\r"):
             raise InputError(f"the label {label!r} holds a tab or a line end, which this format cannot carry")
+    empty = [name for name in SPLITS if len(graph.split(name)) == 0]
+    if empty:
+        raise InputError(f"{graph.name} has no triples in {' and '.join(empty)}; an empty file would not be readable")
     folder = Path(folder)
     for name in SPLITS:
         split = graph.split(name)
@@ -22,5 +25,7 @@ def write_folder(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
         for (head, relation, tail), sign in zip(split.triples.tolist(), split.signs.tolist(), strict=True):
             cells = [graph.entities[head], graph.relations[relation], graph.entities[tail]]
             rows.append("\t".join(cells if split.labels is None else [*cells, str(sign)]) + "\n")
-        write_atomic(folder / f"{name}.txt", "".join(rows))
+        text = "".join(rows)
+        mark = "\ufeff" if text.startswith("\ufeff") else ""  # readers take the first one for a byte order mark
+        write_atomic(folder / f"{name}.txt", mark + text)
     return folder

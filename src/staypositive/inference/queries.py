@@ -38,15 +38,16 @@ class Query(NamedTuple):
 def read_queries(path: str | os.PathLike[str], graph: KnowledgeGraph) -> list[Query]:
     """Read queries from a file of triples (tab-separated or .csv, gzipped or not), `?` for the missing part.
 
-    A query that cannot be asked of the graph is an error that names its place in the file.
+    A query that cannot be asked of the graph is an error that names its line.
     """
     queries = []
-    for row, labels in enumerate(zip(*read_triples(Path(path)).columns, strict=True), 1):
+    asked = read_triples(Path(path))
+    for line, *labels in zip(asked.lines, *asked.columns, strict=True):
         query = Query(*(None if label == MISSING else label for label in labels))
         try:
             encode_query(query, graph)
         except InputError as error:
-            raise DataError(f"query {row}: {error}", path) from None
+            raise DataError(str(error), path, line) from None
         queries.append(query)
     return queries
 
