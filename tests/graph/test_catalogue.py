@@ -321,5 +321,5 @@ def test_a_cleaned_dataset_keeps_its_training_triples(dataset, load_named):
         )
     assert clean.notes == (
         f"{len(base.valid) + len(base.test) - len(clean.valid) - len(clean.test)} "
-        "valid and test triples with unseen entities or relations dropped",
+        "valid and test triples with unseen entities dropped",
     )

@@ -31,7 +31,7 @@ def test_cleaning_by_hand(dirty, rows_of):
     assert rows_of(clean, "test") == [("b", "r", "a", 1)]
     assert clean.counts() == {"entities": 3, "relations": 2, "train": 3, "valid": 2, "test": 1}
     assert clean.test.labels is None
-    assert clean.notes == ("5 valid and test triples with unseen entities or relations dropped",)
+    assert clean.notes == ("5 valid and test triples with unseen entities dropped",)
 
 
 def test_cleaning_leaves_the_graph_it_was_given(dirty):
@@ -128,8 +128,8 @@ def test_contradictions_with_any_split(build):
     assert report.contradictions == {"valid": 2, "test": 3}
     assert report.leaks == {"train/valid": 0, "train/test": 0, "valid/test": 0}
     assert [line for line in report.lines() if "labelled" in line] == [
-        "2 triples labelled -1 in valid are facts elsewhere",
-        "3 triples labelled -1 in test are facts elsewhere",
+        "2 triples labelled -1 in valid are stated as facts as well",
+        "3 triples labelled -1 in test are stated as facts as well",
     ]
 
 
@@ -142,7 +142,7 @@ def test_unseen(build):
     assert report.unseen_triples == {"valid": 3, "test": 3}
     assert report.lines() == [
         "3 triples of valid have one of 2 entities that train never has",
-        "3 triples of test have one of 2 entities and 2 relations that train never has",
+        "3 triples of test have one of 2 entities or 2 relations that train never has",
     ]
 
 

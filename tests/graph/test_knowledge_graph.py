@@ -320,3 +320,18 @@ def test_answers_are_those_of_a_dictionary_of_sets(pairs, asked):
     positions, answers = AnswerIndex(table[:, 0], table[:, 1]).of(np.array(asked, dtype=np.int64))
     expected = [(place, answer) for place, key in enumerate(asked) for answer in sorted(known.get(key, ()))]
     assert list(zip(positions.tolist(), answers.tolist(), strict=True)) == expected
+
+
+def test_splits_refuse_what_is_not_integer_triples():
+    for triples in (np.zeros((3, 2), dtype=np.int64), np.zeros(3, dtype=np.int64), np.full((1, 3), 0.9)):
+        with pytest.raises(InputError, match=r"integers of shape \(n, 3\)"):
+            Split(triples)
+    with pytest.raises(InputError, match="labels"):
+        Split(np.zeros((1, 3), dtype=np.int64), np.array([257]))
+
+
+def test_graphs_compare_by_identity(build):
+    one, other = build(["a r b"]), build(["a r b"])
+    assert one == one
+    assert one != other
+    assert len({one, other}) == 2

@@ -131,7 +131,7 @@ def test_what_is_odd_is_logged(folder, caplog):
     assert warnings(caplog) == [
         "mine: 1 duplicate triples in train (kept)",
         "mine: 1 triples of test are facts of train too",
-        "mine: 1 triples labelled -1 in valid are facts elsewhere",
+        "mine: 1 triples labelled -1 in valid are stated as facts as well",
         "mine: 1 triples of test have one of 1 entities that train never has",
     ]
 
@@ -150,12 +150,12 @@ def test_nothing_of_that_name(tmp_path):
 @pytest.mark.parametrize("name", ["geo", "WN18rr"])
 def test_a_split_of_a_name_is_an_error(name, monkeypatch, tmp_path):
     monkeypatch.setenv(MIRROR_VARIABLE, str(tmp_path))  # refused before anything is fetched
-    with pytest.raises(InputError, match="--split is for a single file"):
+    with pytest.raises(InputError, match="a split is for a single file"):
         load_graph(name, split=(0.8, 0.1, 0.1))
 
 
 def test_a_split_of_a_folder_is_an_error(folder):
-    with pytest.raises(InputError, match="--split is for a single file"):
+    with pytest.raises(InputError, match="a split is for a single file"):
         load_graph(folder, split=(0.8, 0.1, 0.1))
 
 
@@ -176,3 +176,14 @@ def test_a_bad_file_is_named(tmp_path):
     with pytest.raises(DataError) as caught:
         load_graph(path)
     assert str(caught.value).startswith(f"{path}:2: ")
+
+
+@pytest.mark.parametrize("source", ["", "x" * 5000, "a\0b"])
+def test_what_cannot_be_a_path(source):
+    with pytest.raises(InputError, match="neither a file"):
+        load_graph(source)
+
+
+def test_bad_seed_of_a_split(file):
+    with pytest.raises(SettingError, match="seed"):
+        load_graph(file, seed=-1)

@@ -34,10 +34,12 @@ HeaderFlag = Annotated[
 class Speaker:
     """Results go to standard output, everything else to standard error."""
 
-    def __init__(self, as_json: bool = False, quiet: bool = False, verbose: bool = False) -> None:
+    def __init__(
+        self, as_json: bool = False, quiet: bool = False, verbose: bool = False, *, warnings: bool = True
+    ) -> None:
         self.as_json, self.quiet = as_json, quiet
         self.out, self.err = Console(highlight=False), Console(stderr=True, highlight=False)
-        level = logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING
+        level = logging.ERROR if quiet or not warnings else logging.INFO if verbose else logging.WARNING
         handler = RichHandler(console=self.err, show_time=False, show_path=False)
         logging.basicConfig(level=level, format="%(message)s", handlers=[handler], force=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +45,7 @@ def show_dataset(
     data: DataArgument, split: SplitFlag = None, header: HeaderFlag = None, as_json: JsonFlag = False
 ) -> None:
     """Count a graph and say what is odd about it; a named one is fetched first."""
-    speaker = Speaker(as_json, quiet=True)  # the report itself says what loading would warn of
+    speaker = Speaker(as_json, warnings=False)  # the report itself says what loading would warn of
     _describe(load_graph(data, split=parse_split(split), header=header), speaker)
 
 
@@ -70,11 +69,10 @@ def clean_dataset(
 
     Applied to WN18RR it gives WN18AM, applied to FB15k-237 FB15k-237AM.
     """
-    speaker = Speaker(as_json)
-    logging.getLogger("staypositive").setLevel(logging.ERROR)
+    speaker = Speaker(as_json, warnings=False)
     graph = drop_unseen(load_graph(data, split=parse_split(split), header=header))
     write_folder(graph, out)
-    speaker.say(f"{graph.notes[-1]}; written to {out}")
+    speaker.say(f"{graph.notes[-1] if graph.notes else 'nothing to drop'}; written to {out}")
     _describe(graph, speaker)
 
 

@@ -36,7 +36,10 @@ def drop_unseen(graph: KnowledgeGraph, name: str | None = None) -> KnowledgeGrap
         train=cleaned(graph.train),
         valid=cleaned(graph.valid),
         test=cleaned(graph.test),
-        notes=(*graph.notes, f"{dropped} valid and test triples with unseen entities or relations dropped"),
+        notes=(
+            *graph.notes,
+            *([f"{dropped} valid and test triples with unseen entities dropped"] if dropped else []),
+        ),
     )
 
 

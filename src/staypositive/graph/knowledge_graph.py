@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -65,10 +66,10 @@ class Vocabulary(Sequence[str]):
             folded.setdefault(known.casefold(), known)
         begins = sorted((known for known in folded if wanted and known.startswith(wanted)), key=len)
         close = difflib.get_close_matches(wanted, folded, n=most, cutoff=0.6)
-        return [folded[known] for known in dict.fromkeys([*close[:1], *begins[:1], *close, *begins])][:most]
+        return [folded[known] for known in dict.fromkeys([*close[:1], *begins[:2], *close, *begins])][:most]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Split:
     """Triples of one split; `labels` is None where all are facts, else +1 or -1 for each."""
 
@@ -76,13 +77,17 @@ class Split:
     labels: NDArray[np.int8] | None = None
 
     def __post_init__(self) -> None:
-        triples = np.ascontiguousarray(np.asarray(self.triples, dtype=np.int64).reshape(-1, 3))
-        object.__setattr__(self, "triples", triples)
+        triples = np.asarray(self.triples)
+        if triples.size == 0:
+            triples = np.empty((0, 3), dtype=np.int64)
+        if triples.ndim != 2 or triples.shape[1] != 3 or not np.issubdtype(triples.dtype, np.integer):
+            raise InputError(f"triples are integers of shape (n, 3), got {triples.dtype} of shape {triples.shape}")
+        object.__setattr__(self, "triples", np.ascontiguousarray(triples, dtype=np.int64))
         if self.labels is not None:
-            labels = np.asarray(self.labels, dtype=np.int8)
+            labels = np.asarray(self.labels)
             if labels.shape != (len(triples),) or not np.isin(labels, (-1, 1)).all():
                 raise InputError("labels must be one +1 or -1 for each triple")
-            object.__setattr__(self, "labels", labels)
+            object.__setattr__(self, "labels", labels.astype(np.int8))
 
     def __len__(self) -> int:
         return len(self.triples)
@@ -121,7 +126,7 @@ class Source:
     rows: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KnowledgeGraph:
     """A graph as the rest of the software sees it: integers, with the labels kept at the border."""
 
@@ -183,7 +188,7 @@ class KnowledgeGraph:
         """SHA-256 of what the graph says (labels and splits), whatever the files' layout was."""
         digest = hashlib.sha256()
         for vocabulary in (self.entities, self.relations):
-            digest.update("\0".join(vocabulary.labels).encode("utf-8") + b"\n")
+            digest.update(json.dumps(vocabulary.labels).encode("utf-8") + b"\n")
         for name in SPLITS:
             split = self.split(name)
             digest.update(split.triples.astype("<i8").tobytes() + split.signs.tobytes() + b"\n")
@@ -205,7 +210,7 @@ def encode(
     labels: Mapping[str, NDArray[np.int8] | None],
     sources: Sequence[Source] = (),
 ) -> KnowledgeGraph:
-    """Turn labelled triples into a graph; ids follow first appearance in train, then valid, then test."""
+    """Turn labelled triples into a graph; ids follow train, then valid, then test, heads before tails."""
     entity_ids: dict[str, int] = {}
     relation_ids: dict[str, int] = {}
     splits = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from staypositive.errors import InputError
@@ -27,20 +28,21 @@ def load_graph(
     """Load a graph by dataset name (`"geo"`, `"WN18AM"`), from a folder of splits, or from one file.
 
     `split` (train, valid and test shares, 0.8, 0.1, 0.1 by default) and `seed` apply to one file alone, which is
-    split so that train keeps every entity and relation. `header` says whether files begin with a line of column
-    names; by default that is looked at. What is odd about the graph is logged as warnings.
+    split so that train keeps every entity and relation of the facts. `header` says whether files begin with a line
+    of column names; by default that is looked at. What is odd about the graph is logged as warnings.
     """
     path = Path(source)
     is_name = isinstance(source, str) and source.casefold() in CATALOGUE
-    if split is not None and (path.is_dir() or is_name):
-        raise InputError("--split is for a single file; a folder or a named dataset has its own splits")
-    if path.is_dir() and not is_name:
-        graph = read_folder(path, header=header)
-    elif is_name:
+    is_folder = not is_name and str(source) != "" and _is(path, stat.S_ISDIR)
+    if split is not None and (is_folder or is_name):
+        raise InputError("a split is for a single file; a folder or a named dataset has its own splits")
+    if is_name:
         graph = CATALOGUE[str(source).casefold()].load()
-    elif path.is_file():
+    elif is_folder:
+        graph = read_folder(path, header=header)
+    elif _is(path, stat.S_ISREG):
         whole = read_triples(path, header)
-        name = path.name.split(".")[0]
+        name = path.name.strip(".").split(".")[0]
         graph = split_triples(
             name, whole.columns, whole.signs, DEFAULT_SPLIT if split is None else split, seed, [whole.source]
         )
@@ -50,3 +52,10 @@ def load_graph(
     for line in inspect_graph(graph).lines():
         log.warning("%s: %s", graph.name, line)
     return graph
+
+
+def _is(path: Path, kind: Callable[[int], bool]) -> bool:
+    try:
+        return kind(path.stat().st_mode)
+    except (OSError, ValueError):  # not there, or no possible path at all
+        return False

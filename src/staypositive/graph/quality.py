@@ -32,11 +32,15 @@ class GraphReport:
         for pair, n in self.leaks.items():
             earlier, later = pair.split("/")
             said += [f"{n:,} triples of {later} are facts of {earlier} too"] if n else []
-        said += [f"{n:,} triples labelled -1 in {s} are facts elsewhere" for s, n in self.contradictions.items() if n]
+        said += [
+            f"{n:,} triples labelled -1 in {s} are stated as facts as well"
+            for s, n in self.contradictions.items()
+            if n
+        ]
         for split, n in self.unseen_triples.items():
             entities, relations = self.unseen_entities[split], self.unseen_relations[split]
-            what = f"{entities:,} entities" + (f" and {relations:,} relations" if relations else "")
-            said += [f"{n:,} triples of {split} have one of {what} that train never has"] if n else []
+            what = [f"{k:,} {kind}" for k, kind in ((entities, "entities"), (relations, "relations")) if k]
+            said += [f"{n:,} triples of {split} have one of {' or '.join(what)} that train never has"] if n else []
         return said
 
     def as_dict(self) -> dict[str, dict[str, int]]:
@@ -46,13 +50,13 @@ class GraphReport:
 
 def inspect_graph(graph: KnowledgeGraph) -> GraphReport:
     """Count duplicates, leaks, contradictory labels and unseen entities."""
-    keys = {name: graph.keys(graph.split(name).triples) for name in SPLITS}
+    signed = {name: 2 * graph.keys(graph.split(name).triples) + (graph.split(name).signs > 0) for name in SPLITS}
     facts = {name: np.unique(graph.keys(graph.split(name).facts)) for name in SPLITS}
     stated = np.concatenate(list(facts.values()))
     seen_entities, seen_relations = graph.seen_entities, graph.seen_relations
     held_out = {name: graph.split(name).triples for name in ("valid", "test")}
     return GraphReport(
-        duplicates={name: len(key) - len(np.unique(key)) for name, key in keys.items()},
+        duplicates={name: len(key) - len(np.unique(key)) for name, key in signed.items()},
         leaks={
             f"{earlier}/{later}": len(np.intersect1d(facts[earlier], facts[later], assume_unique=True))
             for earlier, later in (("train", "valid"), ("train", "test"), ("valid", "test"))

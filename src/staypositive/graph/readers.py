@@ -57,7 +57,7 @@ def read_triples(path: str | os.PathLike[str], header: bool | None = None) -> La
     data = _read_bytes(path)
     text = _decode(_gunzip(data, path), path)
     rows, lines = _csv_rows(text, path) if _is_csv(path) else _tab_rows(text)
-    if rows and (_looks_like_header(rows[0]) if header is None else header):
+    if rows and (looks_like_header(rows[0]) if header is None else header):
         log.info("%s: the first line is taken for column names", path)
         rows, lines = rows[1:], lines[1:]
     if not rows:
@@ -84,6 +84,10 @@ def read_folder(
             f"no file for {' and '.join(missing)}; expected train.txt, valid.txt and test.txt (or .tsv, .csv, .gz). "
             "To let staypositive split one file, give the file itself",
             folder,
+        )
+    if _find(folder, "train_negatives") is not None:
+        raise DataError(
+            "training uses facts alone; remove train_negatives, or share it out to valid and test", folder
         )
     paths = {split: [path] for split, path in files.items() if path is not None}
     for split in ("valid", "test"):
@@ -193,11 +197,12 @@ def _csv_rows(text: str, path: Path) -> tuple[list[list[str]], Sequence[int]]:
                 lines.append(line)
             line = reader.line_num + 1  # a quoted cell may span lines: a record is named by its first
     except csv.Error as error:
-        raise DataError(f"not valid CSV: {error}", path, reader.line_num) from None
+        raise DataError(f"not valid CSV: {error}", path, line) from None
     return rows, lines
 
 
-def _looks_like_header(row: Sequence[str]) -> bool:
+def looks_like_header(row: Sequence[str]) -> bool:
+    """Return whether a first row names columns rather than stating a triple."""
     cells = [cell.strip().casefold() for cell in row[:3]]
     return len(cells) == 3 and all(cell in names for cell, names in zip(cells, _HEADER_NAMES, strict=True))
 

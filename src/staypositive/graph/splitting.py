@@ -27,6 +27,8 @@ def split_triples(
     one triple stay together, so nothing leaks. Triples labelled -1 are shared out between valid and test.
     """
     shares = _checked(ratios)
+    if seed < 0:
+        raise SettingError(f"a seed is a whole number from 0, got {seed}")
     draw = np.random.default_rng(seed)
     place = np.empty(len(columns[0]), dtype=np.int64)
     whole = encode(name, {"train": columns}, {})
@@ -45,7 +47,10 @@ def split_triples(
 
 
 def _checked(ratios: Sequence[float]) -> NDArray[np.float64]:
-    shares = np.asarray(ratios, dtype=np.float64)
+    try:
+        shares = np.asarray(ratios, dtype=np.float64)
+    except ValueError:
+        shares = np.empty(0)
     if shares.shape != (3,) or not np.isfinite(shares).all() or (shares < 0).any() or shares[0] <= 0:
         raise SettingError(f"a split is three shares such as 0.8,0.1,0.1, train first and above 0; got {ratios}")
     if abs(shares.sum() - 1) > 1e-6:

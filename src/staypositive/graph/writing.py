@@ -8,6 +8,7 @@ from pathlib import Path
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph
+from staypositive.graph.readers import looks_like_header
 
 
 def write_folder(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
@@ -15,17 +16,31 @@ def write_folder(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
     for label in (*graph.entities, *graph.relations):
         if "\t" in label or "\n" in label or label.endswith("\r"):
             raise InputError(f"the label {label!r} holds a tab or a line end, which this format cannot carry")
+        if not label.strip() or any("\ud800" <= character <= "\udfff" for character in label):
+            raise InputError(f"the label {label!r} is blank or not text, which no reader would accept")
     empty = [name for name in SPLITS if len(graph.split(name)) == 0]
     if empty:
         raise InputError(f"{graph.name} has no triples in {' and '.join(empty)}; an empty file would not be readable")
     folder = Path(folder)
+    others = [path.name for path in folder.glob("*") if path.name not in {f"{name}.txt" for name in SPLITS}]
+    if others:
+        raise InputError(
+            f"{folder} holds other files ({others[0]}, ...), which could mix with the graph; use a new one"
+        )
     for name in SPLITS:
         split = graph.split(name)
         rows = []
-        for (head, relation, tail), sign in zip(split.triples.tolist(), split.signs.tolist(), strict=True):
-            cells = [graph.entities[head], graph.relations[relation], graph.entities[tail]]
+        if len(split) and looks_like_header(_labels(graph, split.triples[0].tolist())):
+            rows.append("head\trelation\ttail" + ("" if split.labels is None else "\tlabel") + "\n")
+        for triple, sign in zip(split.triples.tolist(), split.signs.tolist(), strict=True):
+            cells = _labels(graph, triple)
             rows.append("\t".join(cells if split.labels is None else [*cells, str(sign)]) + "\n")
         text = "".join(rows)
         mark = "\ufeff" if text.startswith("\ufeff") else ""  # readers take the first one for a byte order mark
         write_atomic(folder / f"{name}.txt", mark + text)
     return folder
+
+
+def _labels(graph: KnowledgeGraph, triple: list[int]) -> list[str]:
+    head, relation, tail = triple
+    return [graph.entities[head], graph.relations[relation], graph.entities[tail]]

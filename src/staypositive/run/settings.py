@@ -57,6 +57,8 @@ class Settings:
                 raise SettingError(f"{field.name} is one of {', '.join(map(str, choices))}, got {value!r}")
         if self.accumulator is not None and self.accumulator < 0:
             raise SettingError(f"accumulator must not be negative, got {self.accumulator}")
+        if self.seed < 0:
+            raise SettingError(f"a seed is a whole number from 0, got {self.seed}")
         if self.threads is not None and self.threads < 1:
             raise SettingError(f"threads must be at least 1, got {self.threads}")
 
