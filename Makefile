@@ -20,7 +20,7 @@ test-slow: $(STAMP)  ## tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
 test-gpu: $(STAMP)  ## tests that need a CUDA device
-	$(BIN)/python -m pytest -m gpu
+	TRITON_INTERPRET=0 $(BIN)/python -m pytest -m gpu
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

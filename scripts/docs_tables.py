@@ -87,11 +87,38 @@ def first_runs_settings(rows: Rows) -> str:
     return markdown(["model", "dim", "setting", "device", "commit", "command"], [[*s[:5], f"`{s[5]}`"] for s in seen])
 
 
+def speed(rows: Rows, on_gpu: bool) -> str:
+    """Epochs of the benchmark on one kind of device, best first within a workload."""
+    own: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows:
+        if row["experiment"].startswith("bench") and row["device"].startswith("cpu") != on_gpu:
+            key = (row["dataset"], row["model"], row["dim"], row["setting"], row["device"])
+            own.setdefault(key, {})[row["metric"]] = row["value"]
+    lines = []
+    for (dataset, model, dim, setting, device), cell in own.items():
+        if "epoch_seconds" in cell:
+            floor = f"{float(cell['bandwidth_fraction']):.1%}" if "bandwidth_fraction" in cell else ""
+            rate, seconds = float(cell["triples_per_second"]) / 1e6, float(cell["epoch_seconds"])
+            lines.append([f"{model}, {setting}", dataset, dim, f"{seconds:.4g}", f"{rate:.3g}", floor, device])
+    header = ["model, engine", "data", "d", "s an epoch", "M triples/s", "of floor", "device"]
+    return markdown(header, sorted(lines, key=lambda line: (line[1], float(line[3]))))
+
+
+def speed_ranking(rows: Rows) -> str:
+    """Seconds of filtered ranking."""
+    own = [row for row in rows if row["metric"] == "ranking_seconds"]
+    lines = [[row["setting"], row["model"], row["dim"], f"{float(row['value']):.3g}", row["device"]] for row in own]
+    return markdown(["evaluator", "model", "d", "seconds", "device"], sorted(lines, key=lambda line: float(line[3])))
+
+
 TABLES: dict[str, Callable[[Rows], str]] = {
     "datasets": datasets,
     "first-runs-ranking": first_runs_ranking,
     "first-runs-classification": first_runs_classification,
     "first-runs-settings": first_runs_settings,
+    "speed-cpu": lambda rows: speed(rows, on_gpu=False),
+    "speed-gpu": lambda rows: speed(rows, on_gpu=True),
+    "speed-ranking": speed_ranking,
 }
 
 

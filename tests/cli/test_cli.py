@@ -219,7 +219,7 @@ def test_a_run_is_not_replaced_unasked(
 def test_divergence_saves_what_was_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["train", "geo", "--out", tmp_path / "run", *FAST, "--bound", "identity", "--learning-rate", "1e11"]
+    arguments = ["train", "geo", "--out", tmp_path / "run", *FAST, "--bound", "identity", "--learning-rate", "1e12"]
     code, text = fail(monkeypatch, capsys, *arguments)
     assert code == 1
     assert "smaller learning rate" in text

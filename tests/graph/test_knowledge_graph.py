@@ -7,11 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from staypositive.errors import DataError, InputError, UnknownLabelError
-from staypositive.graph import AnswerIndex, KnowledgeGraph, Source, Split, Vocabulary, drop_unseen, read_folder
+from staypositive.graph import KnowledgeGraph, Source, Split, Vocabulary, drop_unseen, read_folder
 from staypositive.graph.knowledge_graph import encode
 
 # --- vocabularies ------------------------------------------------------------------------------------------------
@@ -305,21 +303,6 @@ def test_fingerprint_changes_with_what_the_graph_says(build):
 
 
 # --- the index of answers ----------------------------------------------------------------------------------------
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    pairs=st.lists(st.tuples(st.integers(-3, 5), st.integers(0, 4)), max_size=20),
-    asked=st.lists(st.integers(-4, 6), max_size=6),
-)
-def test_answers_are_those_of_a_dictionary_of_sets(pairs, asked):
-    known: dict[int, set[int]] = {}
-    for key, answer in pairs:
-        known.setdefault(key, set()).add(answer)
-    table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    positions, answers = AnswerIndex(table[:, 0], table[:, 1]).of(np.array(asked, dtype=np.int64))
-    expected = [(place, answer) for place, key in enumerate(asked) for answer in sorted(known.get(key, ()))]
-    assert list(zip(positions.tolist(), answers.tolist(), strict=True)) == expected
 
 
 def test_splits_refuse_what_is_not_integer_triples():

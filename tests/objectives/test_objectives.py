@@ -19,7 +19,7 @@ def whole_batch(model: BilinearModel, triples: torch.Tensor = FACTS, labels: tor
     heads, relations, tails = triples.T
     return Batch(
         heads, relations, tails, labels, model.entities, model.relations,
-        model.entity_rows(), model.relation_rows(), 5, torch.Generator().manual_seed(0),
+        model.entity_rows(), model.relation_rows(), 5, 0,
     )  # fmt: skip
 
 

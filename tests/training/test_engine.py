@@ -21,9 +21,7 @@ def engine_for(
     model: BilinearModel, objective: Objective, lr: float = 0.1, optimiser: str = "adagrad"
 ) -> ReferenceEngine:
     tables = {"entities": model.entities.data, "relations": model.relations.data}
-    return ReferenceEngine(
-        model, objective, build_optimiser(optimiser, tables, lr, 0.1), FACTS, 2, torch.Generator().manual_seed(0)
-    )
+    return ReferenceEngine(model, objective, build_optimiser(optimiser, tables, lr, 0.1), FACTS, 2, 0)
 
 
 def plain_paper_loss(
@@ -163,7 +161,7 @@ def test_an_epoch_sees_each_fact_once_and_averages() -> None:
 def test_bad_settings() -> None:
     model = tiny_model("distmult")
     with pytest.raises(SettingError, match="batch size"):
-        ReferenceEngine(model, StayPositive(), AdaGrad({}, 0.1), FACTS, 0, torch.Generator())
+        ReferenceEngine(model, StayPositive(), AdaGrad({}, 0.1), FACTS, 0, 0)
     with pytest.raises(SettingError, match="learning rate"):
         AdaGrad({}, 0)
     with pytest.raises(SettingError, match="adagrad, adam"):

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from staypositive.cli import datasets
+from staypositive.cli.bench import bench
 from staypositive.cli.inspecting import calibrate, evaluate, predict
 from staypositive.cli.train import train_command
 from staypositive.errors import InputError, StayPositiveError
@@ -37,6 +38,7 @@ app.command("train")(train_command)
 app.command("evaluate")(evaluate)
 app.command("calibrate")(calibrate)
 app.command("predict")(predict)
+app.command("bench")(bench)
 app.add_typer(datasets.app, name="datasets")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import statistics
 import sys
 import types
 from collections.abc import Callable
@@ -84,8 +85,9 @@ def _require_free(folder: Path, force: bool) -> None:
 
 def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evaluate: bool, speaker: Speaker) -> None:
     seconds = sum(record.seconds for record in run.history)
+    usual = statistics.median(record.seconds for record in run.history)
     speaker.say(
-        f"trained {len(run.history)} epochs in {seconds:.1f} s ({seconds / len(run.history):.3f} s an epoch); "
+        f"trained {len(run.history)} epochs in {seconds:.1f} s ({usual:.3f} s an epoch); "
         f"best epoch {run.best_epoch}; mean of all possible scores {run.history[-1].mean_score:+.3f}"
     )
     has_negatives = graph.valid.has_negatives and len(graph.valid.facts) > 0

@@ -1,5 +1,6 @@
 """Evaluation: ranking metrics and classification metrics, from arrays."""
 
+from staypositive.evaluation.answers import AnswerIndex
 from staypositive.evaluation.classification import (
     best_threshold,
     brier_score,
@@ -25,6 +26,7 @@ __all__ = [
     "SIDES",
     "TIES",
     "AllScorer",
+    "AnswerIndex",
     "Ranks",
     "best_threshold",
     "brier_score",

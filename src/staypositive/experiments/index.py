@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def rows_of_run(run: Run, split: str, command: str, *, experiment: str, setting:
         for way, metrics in report.get("classification", {}).get(scope, {}).items():
             if isinstance(metrics, dict):
                 rows += _metric_rows(common | {"calibration": way, "unseen": unseen}, metrics)
-    seconds = sum(record.seconds for record in run.history) / len(run.history)
+    seconds = statistics.median(record.seconds for record in run.history)
     rows.append(common | {"metric": "epoch_seconds", "value": seconds, "unit": "s", "split": "train"})
     return [{column: _text(row.get(column, "")) for column in COLUMNS} for row in rows]
 

@@ -1,6 +1,5 @@
 """Graphs: reading, checking, cleaning, splitting, and the catalogue of named datasets."""
 
-from staypositive.graph.answers import AnswerIndex
 from staypositive.graph.catalogue import CATALOGUE, Dataset, find_dataset
 from staypositive.graph.cleaning import drop_unseen
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Source, Split, Triples, Vocabulary
@@ -13,7 +12,6 @@ from staypositive.graph.writing import write_folder
 __all__ = [
     "CATALOGUE",
     "SPLITS",
-    "AnswerIndex",
     "Dataset",
     "GraphReport",
     "KnowledgeGraph",

@@ -142,14 +142,13 @@ class Predictor:
         self, asking: Asking, given: Ints, top: int, exclude_known: bool, candidates: Candidates
     ) -> tuple[Ints, Floats]:
         """Return rows (query, rank, head, relation, tail) of the best answers of one kind, and their scores."""
-        device = self.scorer.device
+        asked = torch.as_tensor(given, device=self.scorer.device)
         with torch.no_grad():
-            scores = asking.scores(torch.as_tensor(given, device=device))
+            scores = asking.scores(asked)
             if candidates is not None:
-                scores.masked_fill_(~self._allowed(asking, given, candidates).to(device), -torch.inf)
+                scores.masked_fill_(~self._allowed(asking, asked, candidates), -torch.inf)
             if exclude_known:
-                rows, answers = asking.known.of(asking.keys(given))
-                scores[torch.as_tensor(rows, device=device), torch.as_tensor(answers, device=device)] = -torch.inf
+                scores[asking.known.of(asking.keys(asked))] = -torch.inf
             best = scores.topk(min(top, scores.shape[1]), dim=1)
         values = best.values.double().cpu().numpy()
         query, rank = np.nonzero(np.isfinite(values))
@@ -157,17 +156,16 @@ class Predictor:
         triples[:, asking.column] = best.indices.cpu().numpy()[query, rank]
         return np.column_stack([query, rank, triples]), values[query, rank]
 
-    def _allowed(self, asking: Asking, given: Ints, candidates: Candidates) -> Tensor:
+    def _allowed(self, asking: Asking, given: Tensor, candidates: Candidates) -> Tensor:
         """Return which answers may be given, shape (n or 1, answers)."""
         if candidates == "range":
             if asking.part == "relation":
                 raise InputError("a range belongs to a relation; it cannot limit which relations are answered")
-            rows, answers = asking.ranges.of(given[:, 1])
-            allowed = torch.zeros(len(given), len(asking.vocabulary), dtype=torch.bool)
-            allowed[torch.as_tensor(rows), torch.as_tensor(answers)] = True
+            allowed = torch.zeros(len(given), len(asking.vocabulary), dtype=torch.bool, device=given.device)
+            allowed[asking.ranges.of(given[:, 1])] = True
             return allowed
         assert candidates is not None
-        allowed = torch.zeros(1, len(asking.vocabulary), dtype=torch.bool)
+        allowed = torch.zeros(1, len(asking.vocabulary), dtype=torch.bool, device=given.device)
         allowed[0, torch.as_tensor(asking.vocabulary.ids(candidates))] = True
         return allowed
 

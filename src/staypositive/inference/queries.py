@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from staypositive.errors import DataError, InputError
-from staypositive.graph import AnswerIndex, KnowledgeGraph, read_triples
+from staypositive.evaluation import AnswerIndex
+from staypositive.graph import KnowledgeGraph, read_triples
 from staypositive.models import Scorer
 
 MISSING = "?"
@@ -74,7 +76,7 @@ class Asking:
             return self.scorer.tails(heads, relations)
         return self.scorer.heads(relations, tails) if self.part == "head" else self.scorer.relations(heads, tails)
 
-    def keys(self, triples: NDArray[np.int64]) -> NDArray[np.int64]:
+    def keys(self, triples: Tensor) -> Tensor:
         """Return one number for each triple's other two parts."""
         first, second = (column for column in range(3) if column != self.column)
         width = len(self.graph.relations if second == 1 else self.graph.entities)
@@ -83,11 +85,14 @@ class Asking:
     @cached_property
     def known(self) -> AnswerIndex:
         """The answers that facts of any split give."""
-        facts = self.graph.facts()
-        return AnswerIndex(self.keys(facts), facts[:, self.column])
+        facts = self._on_device(self.graph.facts())
+        return AnswerIndex(self.keys(facts), facts[:, self.column], len(self.vocabulary))
 
     @cached_property
     def ranges(self) -> AnswerIndex:
         """The entities that training facts of each relation have in this position."""
-        facts = self.graph.train.facts
-        return AnswerIndex(facts[:, 1], facts[:, self.column])
+        facts = self._on_device(self.graph.train.facts)
+        return AnswerIndex(facts[:, 1], facts[:, self.column], len(self.vocabulary))
+
+    def _on_device(self, facts: NDArray[np.int64]) -> Tensor:
+        return torch.as_tensor(facts, device=self.scorer.device)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from staypositive.errors import SettingError
+from staypositive.models.dropout import keep_mask
 from staypositive.models.moments import RowMoments
 
 BOUNDS = ("tanh", "identity")
@@ -144,13 +145,16 @@ class BilinearModel(nn.Module, ABC):
         return (self.tail_query(head_rows, relation_rows) * tail_rows).sum(-1)
 
     def score_rows_with_dropout(
-        self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor, generator: torch.Generator
+        self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor, key: int
     ) -> Tensor:
-        """Return φ with dropout on the products before the sum; plain φ in evaluation mode or at dropout 0."""
+        """Return φ with dropout on the products before the sum; plain φ in evaluation mode or at dropout 0.
+
+        Rows have shape (n, width); `key` decides the mask (see `staypositive.models.dropout`).
+        """
         if not self.training or self.dropout == 0:
             return self.score_rows(head_rows, relation_rows, tail_rows)
         parts = self.summands(head_rows, relation_rows, tail_rows)
-        keep = torch.rand(parts.shape, generator=generator, device=parts.device) >= self.dropout
+        keep = keep_mask(key, len(parts), parts.shape[-1], self.dropout, parts.device)
         return (parts * keep).sum(-1) / (1 - self.dropout)
 
     def score(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:

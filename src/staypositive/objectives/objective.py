@@ -60,7 +60,8 @@ class Batch:
     relation_rows: Tensor
     batches: int
     """How many batches an epoch has: a penalty divided by it counts once an epoch."""
-    generator: torch.Generator
+    dropout_key: int
+    """What decides this step's dropout masks."""
 
     def logits(self, model: BilinearModel) -> Tensor:
         """Return φ + ψ of the examples, with the model's dropout."""
@@ -68,7 +69,7 @@ class Batch:
             embedding(self.heads, self.entity_rows),
             embedding(self.relations, self.relation_rows),
             embedding(self.tails, self.entity_rows),
-            self.generator,
+            self.dropout_key,
         )
         return scores + model.prior_score
 

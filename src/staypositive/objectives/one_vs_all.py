@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
+from staypositive.models.dropout import keep_mask, mix
 from staypositive.objectives.objective import Batch, Defaults, Objective, option
 from staypositive.objectives.penalties import l2_penalty
 
@@ -42,13 +42,13 @@ class OneVsAll(Objective):
         heads, tails = batch.entity_rows[batch.heads], batch.entity_rows[batch.tails]
         relations = batch.relation_rows[batch.relations]
         terms = {
-            "tails": self._answer(model, batch, model.tail_query(heads, relations), batch.tails),
-            "heads": self._answer(model, batch, model.head_query(tails, relations), batch.heads),
+            "tails": self._answer(model, batch, model.tail_query(heads, relations), batch.tails, 0),
+            "heads": self._answer(model, batch, model.head_query(tails, relations), batch.heads, 1),
         }
         return terms | ({"l2": l2_penalty(self.l2, batch)} if self.l2 else {})
 
-    def _answer(self, model: BilinearModel, batch: Batch, query: Tensor, answers: Tensor) -> Tensor:
+    def _answer(self, model: BilinearModel, batch: Batch, query: Tensor, answers: Tensor, side: int) -> Tensor:
         if model.training and model.dropout:
-            keep = torch.rand(query.shape, generator=batch.generator, device=query.device) >= model.dropout
+            keep = keep_mask(mix(batch.dropout_key + side), len(query), query.shape[-1], model.dropout, query.device)
             query = query * keep / (1 - model.dropout)
         return cross_entropy(query @ batch.entity_rows.T, answers)

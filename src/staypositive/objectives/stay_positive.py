@@ -44,9 +44,12 @@ class StayPositive(Objective):
         """All scope sums over every row."""
         return self.scope == "all"
 
+    def weight(self, batches: int) -> float:
+        """Return what the penalty of one batch is multiplied by, in an epoch of so many batches."""
+        return self.penalty_weight / (batches if self.weighting == "authors" else 1)
+
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
         """Return `facts` and `penalty`."""
         total = model.sum_rows(batch.entity_rows, batch.relation_rows, batch.entity_rows)
         size = total.abs() if self.power == 1 else total.square()
-        weight = self.penalty_weight / (batch.batches if self.weighting == "authors" else 1)
-        return {"facts": softplus(-batch.logits(model)).sum(), "penalty": weight * size}
+        return {"facts": softplus(-batch.logits(model)).sum(), "penalty": self.weight(batch.batches) * size}

@@ -18,10 +18,11 @@ from staypositive.run.run import Run
 from staypositive.run.settings import Settings, make_settings
 from staypositive.training import (
     Callback,
+    Engine,
     ProgressBar,
-    ReferenceEngine,
     TrainingResult,
     Validate,
+    build_engine,
     build_optimiser,
     train,
 )
@@ -51,6 +52,7 @@ def fit(
     origin = provenance(graph, device, __version__)
     model = new_model(graph, chosen).to(device)
     engine = _engine(model, graph, chosen, device)
+    origin["engine"] = type(engine).__name__
     validate, monitor = _validation(graph, chosen)
     watchers = [*callbacks, *([ProgressBar()] if progress else [])]
     try:
@@ -105,14 +107,15 @@ def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     return model
 
 
-def _engine(model: BilinearModel, graph: KnowledgeGraph, settings: Settings, device: torch.device) -> ReferenceEngine:
+def _engine(model: BilinearModel, graph: KnowledgeGraph, settings: Settings, device: torch.device) -> Engine:
     tables = {"entities": model.entities.data, "relations": model.relations.data}
     wanted = settings.objective.defaults
     accumulator = wanted.accumulator if settings.accumulator is None else settings.accumulator
     optimiser = build_optimiser(settings.optimiser, tables, settings.learning_rate, accumulator)
     facts = torch.as_tensor(graph.train.facts, device=device)
-    generator = torch.Generator(device).manual_seed(settings.seed)
-    return ReferenceEngine(model, settings.objective, optimiser, facts, settings.batch_size, generator)
+    return build_engine(
+        settings.engine, model, settings.objective, optimiser, facts, settings.batch_size, settings.seed
+    )
 
 
 def _validation(graph: KnowledgeGraph, settings: Settings) -> tuple[Validate | None, str]:

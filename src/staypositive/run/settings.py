@@ -14,7 +14,7 @@ from staypositive.errors import SettingError
 from staypositive.models import BOUNDS, CLOSED_WORLD, MODELS
 from staypositive.objectives import Objective, StayPositive, build_objective
 from staypositive.objectives.objective import option
-from staypositive.training import MONITORS, OPTIMISERS
+from staypositive.training import ENGINES, MONITORS, OPTIMISERS
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Settings:
     )
     patience: int | None = option(None, "stop after so many validations without improvement")
     seed: int = option(0, "seed of every random draw")
+    engine: str = option("auto", "reference (autograd), fused (compiled), or the fastest that fits", choices=ENGINES)
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
     threads: int | None = option(None, "CPU threads; default: what torch takes")
 

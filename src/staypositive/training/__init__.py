@@ -1,11 +1,13 @@
 """Training: engines that take steps, the loop that drives them, optimisers and callbacks."""
 
 from staypositive.training.engine import Engine, ReferenceEngine
+from staypositive.training.engines import ENGINES, build_engine
 from staypositive.training.loop import MONITORS, Callback, EpochRecord, TrainingResult, Validate, train
 from staypositive.training.optimisers import OPTIMISERS, AdaGrad, Adam, RowOptimiser, build_optimiser
 from staypositive.training.progress import ProgressBar
 
 __all__ = [
+    "ENGINES",
     "MONITORS",
     "OPTIMISERS",
     "AdaGrad",
@@ -18,6 +20,7 @@ __all__ = [
     "RowOptimiser",
     "TrainingResult",
     "Validate",
+    "build_engine",
     "build_optimiser",
     "train",
 ]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
+from staypositive.models.dropout import step_key
 from staypositive.objectives import Batch, Objective
 from staypositive.training.optimisers import RowOptimiser
 
@@ -44,13 +45,15 @@ class ReferenceEngine(Engine):
         optimiser: RowOptimiser,
         facts: Tensor,
         batch_size: int,
-        generator: torch.Generator,
+        seed: int,
     ) -> None:
         if batch_size < 1:
             raise SettingError(f"the batch size must be at least 1, got {batch_size}")
         self.model, self.objective, self.optimiser = model, objective, optimiser
-        self.facts, self.batch_size, self.generator = facts, batch_size, generator
+        self.facts, self.batch_size, self.seed = facts, batch_size, seed
         self.batches = -(-len(facts) // batch_size)
+        self.generator = torch.Generator(facts.device).manual_seed(seed)
+        self.steps = 0
 
     def run_epoch(self) -> dict[str, Tensor]:
         """Shuffle, then step through the batches; the last one may be short."""
@@ -70,6 +73,7 @@ class ReferenceEngine(Engine):
         gradients = torch.autograd.grad(loss, (batch.entity_weights, batch.relation_weights))
         finite = torch.isfinite(loss)  # stays on the device: a bad step is masked, not waited for
         self.optimiser.begin_step()
+        self.steps += 1
         for table, ids, gradient in zip(
             ("entities", "relations"), (entity_ids, relation_ids), gradients, strict=True
         ):
@@ -98,7 +102,7 @@ class ReferenceEngine(Engine):
             entity_rows=model.bounded(entity_weights),
             relation_rows=model.form_relation_rows(relation_weights),
             batches=self.batches,
-            generator=self.generator,
+            dropout_key=step_key(self.seed, self.steps),
         )
         return batch, entity_ids, relation_ids
 

@@ -1,0 +1,163 @@
+"""`staypositive bench`: how fast training and ranking are here, and how far from what the memory allows."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
+from staypositive.errors import SettingError
+from staypositive.experiments import write_rows
+from staypositive.experiments.bench import (
+    Figure,
+    Workload,
+    bench_eager,
+    bench_engine,
+    bench_pykeen,
+    bench_ranking,
+    bench_theorem,
+    copy_bandwidth,
+    has_pykeen,
+    negatives_objective,
+    rows_of_figures,
+)
+from staypositive.experiments.plots import plot_figures
+from staypositive.files import write_atomic
+from staypositive.graph import load_graph
+from staypositive.models import TABLES
+from staypositive.run import resolve_device
+
+PARTS = ("engines", "ranking", "theorem", "entities", "batch", "dim", "negatives")
+FORMULA = "bytes a fact = 16 · (distinct entity rows · width + distinct relation rows · width) / facts + 12"
+
+
+def bench(
+    data: Annotated[
+        str, typer.Argument(help="A dataset's name, a folder of splits, or one file of triples.")
+    ] = "geo",
+    models: Annotated[str, typer.Option("--models", help="Block models, separated by commas.")] = "distmult,simple",
+    dim: Annotated[int, typer.Option("--dim", min=1, help="Width of one block.")] = 200,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Facts a step.")] = 1415,
+    parts: Annotated[
+        str, typer.Option("--parts", help=f"What to measure, separated by commas: {', '.join(PARTS)}.")
+    ] = "engines,ranking,theorem",
+    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")] = "auto",
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Timed epochs; the median counts.")] = 3,
+    pykeen: Annotated[bool, typer.Option(help="Measure PyKEEN beside us, if it is installed (CPU).")] = True,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the figures as JSON.")] = None,
+    plots: Annotated[Path | None, typer.Option("--plots", help="Folder for plots (needs matplotlib).")] = None,
+    index: Annotated[Path | None, typer.Option("--index", help="Put the figures into this index of results.")] = None,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = False,
+) -> None:
+    """Time epochs of every engine, ranking, and the sum of all scores; all sides in this one run.
+
+    Examples:
+      staypositive bench
+
+      staypositive bench FB15k-237AM --models distmult,simple,complex --parts engines,ranking
+
+      staypositive bench FB15k-237AM --parts entities,batch,dim,negatives --plots plots
+
+    """
+    speaker = Speaker(as_json, quiet, verbose)
+    wanted, names = parts.split(","), models.split(",")
+    if set(wanted) - set(PARTS):
+        raise SettingError(f"expected parts among {', '.join(PARTS)}, got {parts!r}")
+    if set(names) - set(TABLES):
+        raise SettingError(f"expected block models among {', '.join(TABLES)}, got {models!r}")
+    where = resolve_device(device)
+    workload = Workload.of_graph(load_graph(data))
+    bandwidth = copy_bandwidth(where)
+    figures: list[Figure] = []
+    with speaker.progress("measuring", len(wanted)) as advance:
+        for part in wanted:
+            figures += _measure(part, workload, names, dim, batch_size, where, bandwidth, repeats, pykeen)
+            advance(1)
+    about: dict[str, Any] = {
+        "device": _device_name(where),
+        "threads": torch.get_num_threads(),
+        "bandwidth": bandwidth,
+    }
+    _show(speaker, about, figures)
+    if out is not None:
+        write_atomic(out, json.dumps([about, *figures], indent=1) + "\n")
+    if plots is not None:
+        for path in plot_figures(figures, plots):
+            speaker.say(f"drawn: {path}")
+    if index is not None:
+        command = shlex.join(["staypositive", *sys.argv[1:]])
+        count = write_rows(index, rows_of_figures(figures, about["device"], command))
+        speaker.say(f"{count} rows written to {index}")
+    speaker.result([about, *figures])
+
+
+def _measure(
+    part: str, workload: Workload, models: list[str], dim: int, batch: int, device: torch.device, bandwidth: float,
+    repeats: int, pykeen: bool,
+) -> list[Figure]:  # fmt: skip
+    """Measure one part; the sides of a comparison one after the other."""
+
+    def engine(load: Workload, model: str, kind: str, dim: int, batch: int, **options: Any) -> Figure:
+        return bench_engine(load, model, kind, dim, batch, device, bandwidth, repeats=repeats, **options)
+
+    first, on_cpu = models[0], device.type == "cpu"
+    if part == "engines":
+        figures = []
+        for model in models:
+            figures += [engine(workload, model, kind, dim, batch) for kind in ("auto", "reference")]
+            if model in ("distmult", "simple"):
+                figures.append(bench_eager(workload, model, dim, batch, device, repeats))
+        figures.append(engine(workload, first, "auto", dim, batch, dropout=0.4))
+        figures.append(engine(workload, first, "auto", dim, 16384))
+        figures += bench_pykeen(workload, dim, batch, repeats) if pykeen and on_cpu and has_pykeen() else []
+        return figures
+    if part == "ranking":
+        return [bench_ranking(workload, first, dim, device, repeats)]
+    if part == "theorem":
+        return [bench_theorem(entities, 10, first, dim, repeats) for entities in (500, 1000, 2000)]
+    if part == "entities":
+        width = 32 if on_cpu else dim
+        loads = [Workload.synthetic(10**power, 1_000_000, power=1.0) for power in (5, 6, 7)]
+        return [engine(load, first, "auto", width, batch) for load in loads]
+    if part == "batch":
+        return [engine(workload, first, "auto", dim, size) for size in (256, 1024, 4096, 16384)]
+    if part == "dim":
+        return [engine(workload, first, "auto", width, batch) for width in (32, 64, 128, 256)]
+    drawn = [None, *(negatives_objective(n) for n in (1, 2, 5, 10))]
+    return [engine(workload, first, "auto", dim, batch, objective=objective) for objective in drawn]
+
+
+def _show(speaker: Speaker, about: Figure, figures: list[Figure]) -> None:
+    speaker.say(f"{about['device']}, {about['threads']} threads; a copy moves {about['bandwidth'] / 1e9:.1f} GB/s")
+    steps = [f for f in figures if "epoch_seconds" in f]
+    header = ["workload", "model", "engine", "n", "dim", "batch", "s an epoch", "M triples/s", "B a fact", "of floor"]
+    keys = ("workload", "model", "engine", "negatives", "dim", "batch", "epoch_seconds")
+    rows = [
+        [*(f.get(key, 0) for key in keys), f["triples_per_second"] / 1e6, f.get("bytes_per_fact"),
+         f.get("bandwidth_fraction")]
+        for f in steps
+    ]  # fmt: skip
+    if rows:
+        speaker.table("Epochs", header, rows)
+        speaker.say(f"{FORMULA}; of floor: the share of the copy's bandwidth that those bytes reach")
+    ranked = [[f["workload"], f["engine"], f["facts"], f["seconds"]] for f in figures if "seconds" in f]
+    if ranked:
+        speaker.table("Filtered ranking, both sides", ["workload", "engine", "facts", "seconds"], ranked)
+    keys = ("model", "entities", "relations", "dim", "theorem_seconds", "enumeration_seconds", "ratio")
+    sums = [[f[key] for key in keys] for f in figures if "theorem_seconds" in f]
+    if sums:
+        speaker.table("Sum of all scores: Theorem 1 against enumeration", list(keys), sums)
+
+
+def _device_name(device: torch.device) -> str:
+    import platform
+
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})"

@@ -1,0 +1,47 @@
+"""Plots of benchmark figures; matplotlib is imported here alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from staypositive.errors import InputError
+
+
+def plot_figures(figures: list[dict[str, Any]], folder: str | os.PathLike[str]) -> list[Path]:
+    """Draw epoch time by engine, and the sum of all scores against |E|; return the files."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise InputError("plots need matplotlib: pip install matplotlib") from None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    timed = [f for f in figures if "epoch_seconds" in f]
+    made = []
+    if timed:
+        names = [f"{f['engine']}\n{f['model']}, d {f['dim']}, batch {f['batch']}, {f['workload']}" for f in timed]
+        figure, axes = plt.subplots(figsize=(8, 0.6 * len(timed) + 1.2), layout="constrained")
+        bars = axes.barh(range(len(timed)), [f["epoch_seconds"] for f in timed], color="#2f6f9f")
+        axes.bar_label(bars, fmt="%.3g s", padding=3)
+        axes.set_yticks(range(len(timed)), names, fontsize=8)
+        axes.set(xscale="log", xlabel="seconds an epoch (log scale)")
+        axes.margins(x=0.2)
+        axes.invert_yaxis()
+        made.append(folder / "epochs.png")
+        figure.savefig(made[-1], dpi=150)
+        plt.close(figure)
+    sums = [f for f in figures if "theorem_seconds" in f]
+    if sums:
+        figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
+        for key, name in (("enumeration_seconds", "enumeration"), ("theorem_seconds", "Theorem 1")):
+            axes.plot([f["entities"] for f in sums], [f[key] for f in sums], marker="o", label=name)
+        axes.set(xscale="log", yscale="log", xlabel="entities", ylabel="seconds for the sum of all scores")
+        axes.legend()
+        made.append(folder / "theorem.png")
+        figure.savefig(made[-1], dpi=150)
+        plt.close(figure)
+    return made

@@ -1,0 +1,45 @@
+"""Choosing an engine: the fastest that takes the wanted steps, or the one that was asked for."""
+
+from __future__ import annotations
+
+import logging
+
+from torch import Tensor
+
+from staypositive.errors import SettingError
+from staypositive.models import BilinearModel
+from staypositive.objectives import Objective
+from staypositive.training.engine import Engine, ReferenceEngine
+from staypositive.training.fused_cpu import FusedCpuEngine, why_not_on_cpu
+from staypositive.training.fused_gpu import FusedGpuEngine, why_not_on_gpu
+from staypositive.training.optimisers import RowOptimiser
+
+log = logging.getLogger(__name__)
+
+ENGINES = ("auto", "reference", "fused")
+
+
+def build_engine(
+    name: str,
+    model: BilinearModel,
+    objective: Objective,
+    optimiser: RowOptimiser,
+    facts: Tensor,
+    batch_size: int,
+    seed: int,
+) -> Engine:
+    """Build an engine: `reference` (autograd), `fused` (compiled; an error where it cannot be), or `auto`.
+
+    All take the same steps, to rounding.
+    """
+    if name not in ENGINES:
+        raise SettingError(f"expected an engine among {', '.join(ENGINES)}, got {name!r}")
+    on_gpu = facts.device.type == "cuda"
+    reason = (why_not_on_gpu if on_gpu else why_not_on_cpu)(model, objective, optimiser)
+    if name == "fused" and reason:
+        raise SettingError(f"the fused engine cannot be used here: {reason}")
+    kind: type[FusedGpuEngine | FusedCpuEngine | ReferenceEngine] = ReferenceEngine
+    if name != "reference" and not reason:
+        kind = FusedGpuEngine if on_gpu else FusedCpuEngine
+    log.info("engine: %s%s", kind.__name__, f" ({reason})" if reason else "")
+    return kind(model, objective, optimiser, facts, batch_size, seed)

@@ -1,0 +1,34 @@
+"""Masks by hash: the tensor form equals the plain one, and behaves like chance."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from staypositive.models.dropout import GOLDEN, drop_threshold, keep_mask, mix, step_key
+
+CPU = torch.device("cpu")
+
+
+def test_the_tensor_form_equals_the_plain_one() -> None:
+    key = step_key(7, 3)
+    mask = keep_mask(key, 5, 9, 0.4, CPU)
+    for row in range(5):
+        for column in range(9):
+            assert bool(mask[row, column]) == (mix(mix(key + row) + column * GOLDEN) >= drop_threshold(0.4))
+
+
+def test_masks_behave_like_chance() -> None:
+    masks = torch.stack([keep_mask(step_key(0, step), 200, 300, 0.4, CPU) for step in range(20)]).double()
+    assert masks.mean().item() == pytest.approx(0.6, abs=0.002)
+    for axis in range(3):  # no row, column or step is special
+        share = masks.mean([a for a in range(3) if a != axis])
+        spread = (0.24 / (masks.numel() / len(share))) ** 0.5
+        assert ((share - 0.6).abs() < 5 * spread).all()
+    for shifted in (masks[:, 1:] * masks[:, :-1], masks[:, :, 1:] * masks[:, :, :-1], masks[1:] * masks[:-1]):
+        assert shifted.mean().item() == pytest.approx(0.36, abs=0.003)
+
+
+def test_nothing_and_almost_everything() -> None:
+    assert keep_mask(1, 10, 10, 0.0, CPU).all()
+    assert drop_threshold(1 - 1e-12) == 2**32 - 1
