@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 os.environ.setdefault("TRITON_INTERPRET", "1")  # before anything imports triton: GPU kernels run on the CPU here
 
@@ -13,6 +14,14 @@ import torch
 import staypositive as sp
 from staypositive.graph.knowledge_graph import encode
 from staypositive.models import MODELS, BilinearModel, build_model
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the tests out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STAYPOSITIVE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(params=sorted(MODELS))

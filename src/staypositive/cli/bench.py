@@ -34,6 +34,7 @@ from staypositive.models import TABLES
 from staypositive.run import resolve_device
 
 PARTS = ("engines", "ranking", "theorem", "entities", "batch", "dim", "negatives")
+ENGINE_NAMES = {"FusedCpuEngine": "fused", "FusedGpuEngine": "fused", "ReferenceEngine": "reference"}
 FORMULA = "bytes a fact = 16 · (distinct entity rows · width + distinct relation rows · width) / facts + 12"
 
 
@@ -137,13 +138,13 @@ def _measure(
 
 def _show(speaker: Speaker, about: Figure, figures: list[Figure]) -> None:
     speaker.say(f"{about['device']}, {about['threads']} threads; a copy moves {about['bandwidth'] / 1e9:.1f} GB/s")
-    steps = [f for f in figures if "epoch_seconds" in f]
-    header = ["workload", "model", "engine", "n", "dim", "batch", "s an epoch", "M triples/s", "B a fact", "of floor"]
-    keys = ("workload", "model", "engine", "negatives", "dim", "batch", "epoch_seconds")
+    header = ["", "n", "d", "batch", "s an epoch", "M facts/s", "B a fact", "of floor"]
     rows = [
-        [*(f.get(key, 0) for key in keys), f["triples_per_second"] / 1e6, f.get("bytes_per_fact"),
+        [f"{f['workload']}, {f['model']}, {ENGINE_NAMES.get(f['engine'], f['engine'])}", f.get("negatives", 0),
+         f["dim"], f["batch"], f["epoch_seconds"], f["triples_per_second"] / 1e6, f.get("bytes_per_fact"),
          f.get("bandwidth_fraction")]
-        for f in steps
+        for f in figures
+        if "epoch_seconds" in f
     ]  # fmt: skip
     if rows:
         speaker.table("Epochs", header, rows)

@@ -13,6 +13,7 @@ from pathlib import Path
 from staypositive.errors import DownloadError, InputError
 from staypositive.files import sha256_file
 from staypositive.graph.cleaning import drop_unseen
+from staypositive.graph.encoded import cached
 from staypositive.graph.knowledge_graph import KnowledgeGraph
 from staypositive.graph.readers import read_folder, read_splits
 
@@ -56,7 +57,8 @@ class Dataset:
         paths: dict[str, list[Path]] = {}
         for file in self.files:
             paths.setdefault(file.split, []).append(self.fetch(file))
-        return read_splits(paths, name=self.name, header=False)
+        made_from = [self.name, *(file.sha256 for file in self.files)]
+        return cached(cache_folder() / "encoded", made_from, lambda: read_splits(paths, name=self.name, header=False))
 
     def fetch(self, file: RemoteFile) -> Path:
         """Return a checked local copy of one file: the mirror's, the cache's, or a fresh download."""

@@ -62,8 +62,13 @@ def read_triples(path: str | os.PathLike[str], header: bool | None = None) -> La
         rows, lines = rows[1:], lines[1:]
     if not rows:
         raise DataError("no triples here; expected one line `head<TAB>relation<TAB>tail` each", path)
-    _check_rows(rows, lines, path)
+    width = len(rows[0])
+    if width not in (3, 4) or any(len(row) != width for row in rows):
+        _find_culprit(rows, lines, path)
     heads, relations, tails, *rest = zip(*rows, strict=True)
+    blank = any(not label or label.isspace() for label in {*heads, *relations, *tails})
+    if blank or (rest and not set(rest[0]) <= set(_SIGNS)):
+        _find_culprit(rows, lines, path)
     signs = np.array([_SIGNS[value] for value in rest[0]], dtype=np.int8) if rest else None
     source = Source(path.name, sha256_bytes(data), len(rows))
     return LabelledTriples((heads, relations, tails), signs, lines, source)
@@ -207,13 +212,9 @@ def looks_like_header(row: Sequence[str]) -> bool:
     return len(cells) == 3 and all(cell in names for cell, names in zip(cells, _HEADER_NAMES, strict=True))
 
 
-def _check_rows(rows: Sequence[Sequence[str]], lines: Sequence[int], path: Path) -> None:
-    """Look at widths, empty labels and signs together first, and for the culprit only when there is one."""
+def _find_culprit(rows: Sequence[Sequence[str]], lines: Sequence[int], path: Path) -> None:
+    """Name the first row that is wrong; whether there is one was looked at for all rows together."""
     width = len(rows[0])
-    if width in (3, 4) and all(len(row) == width for row in rows):
-        blank = any(not label or label.isspace() for row in rows for label in row[:3])
-        if not blank and (width == 3 or all(row[3] in _SIGNS for row in rows)):
-            return
     for row, line in zip(rows, lines, strict=True):
         if len(row) not in (3, 4):
             kind = "comma" if _is_csv(path) else "tab"

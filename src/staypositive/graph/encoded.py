@@ -1,0 +1,72 @@
+"""A cache of encoded graphs: parsing text takes longer than reading numbers. No pickle: plain arrays and JSON.
+
+An entry is named by what it was made from (the files' hashes and this format), so it is never out of date; one that
+cannot be read is passed over.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staypositive.errors import InputError
+from staypositive.files import sha256_bytes, write_atomic
+from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Source, Split, Vocabulary
+
+FORMAT = 1
+
+
+def cached(folder: Path, made_from: list[str], make: Callable[[], KnowledgeGraph]) -> KnowledgeGraph:
+    """Return the graph made from these hashes, from the cache if it is there; else make and keep it."""
+    path = folder / f"{sha256_bytes(json.dumps([FORMAT, *made_from]).encode())[:32]}.npz"
+    try:
+        return _read(path)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, InputError):
+        graph = make()
+    try:
+        write_atomic(path, _bytes(graph))
+    except OSError:  # a cache that cannot be written is no reason to fail
+        return graph
+    return graph
+
+
+def _bytes(graph: KnowledgeGraph) -> bytes:
+    about = {
+        "name": graph.name,
+        "entities": graph.entities.labels,
+        "relations": graph.relations.labels,
+        "sources": [vars(source) for source in graph.sources],
+        "notes": graph.notes,
+    }
+    arrays: dict[str, NDArray[Any]] = {"about": np.frombuffer(json.dumps(about).encode("utf-8"), dtype=np.uint8)}
+    for name in SPLITS:
+        split = graph.split(name)
+        arrays[name] = split.triples.astype(np.int32)
+        if split.labels is not None:
+            arrays[f"{name}_labels"] = split.labels
+    stream = io.BytesIO()
+    np.savez(stream, allow_pickle=False, **arrays)
+    return stream.getvalue()
+
+
+def _read(path: Path) -> KnowledgeGraph:
+    with np.load(path, allow_pickle=False) as arrays:
+        about = json.loads(arrays["about"].tobytes())
+        splits = {name: Split(arrays[name], arrays.get(f"{name}_labels", None)) for name in SPLITS}
+    return KnowledgeGraph(
+        name=about["name"],
+        entities=Vocabulary("entity", about["entities"]),
+        relations=Vocabulary("relation", about["relations"]),
+        train=splits["train"],
+        valid=splits["valid"],
+        test=splits["test"],
+        sources=tuple(Source(**source) for source in about["sources"]),
+        notes=tuple(about["notes"]),
+    )
