@@ -87,11 +87,11 @@ def first_runs_settings(rows: Rows) -> str:
     return markdown(["model", "dim", "setting", "device", "commit", "command"], [[*s[:5], f"`{s[5]}`"] for s in seen])
 
 
-def speed(rows: Rows, on_gpu: bool) -> str:
-    """Epochs of the benchmark on one kind of device, best first within a workload."""
+def speed(rows: Rows, experiment: str) -> str:
+    """Epochs of one benchmark run, best first within a workload."""
     own: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
-        if row["experiment"].startswith("bench") and row["device"].startswith("cpu") != on_gpu:
+        if row["experiment"] == experiment:
             key = (row["dataset"], row["model"], row["dim"], row["setting"], row["device"])
             own.setdefault(key, {})[row["metric"]] = row["value"]
     lines = []
@@ -102,6 +102,31 @@ def speed(rows: Rows, on_gpu: bool) -> str:
             lines.append([f"{model}, {setting}", dataset, dim, f"{seconds:.4g}", f"{rate:.3g}", floor, device])
     header = ["model, engine", "data", "d", "s an epoch", "M triples/s", "of floor", "device"]
     return markdown(header, sorted(lines, key=lambda line: (line[1], float(line[3]))))
+
+
+def speed_theorem(rows: Rows) -> str:
+    """Theorem 1 against enumeration."""
+    own: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if row["metric"] in ("theorem_seconds", "enumeration_seconds"):
+            own.setdefault(f"{row['model']}, {row['setting']}", {})[row["metric"]] = row["value"]
+    lines = [
+        [what, cell["theorem_seconds"], cell["enumeration_seconds"],
+         f"{float(cell['enumeration_seconds']) / float(cell['theorem_seconds']):.0f}"]
+        for what, cell in own.items()
+    ]  # fmt: skip
+    return markdown(["", "Theorem 1, s", "enumeration, s", "ratio"], sorted(lines, key=lambda line: float(line[3])))
+
+
+def engines_agree(rows: Rows) -> str:
+    """Validation MRR by epoch, both engines, each seed."""
+    own = [row for row in rows if row["experiment"] == "engines-agree"]
+    seeds = sorted({row["seed"] for row in own})
+    lines = []
+    for setting in sorted({row["setting"] for row in own}, key=lambda text: (text.split("epoch ")[1], text)):
+        cells = {row["seed"]: f"{float(row['value']):.5f}" for row in own if row["setting"] == setting}
+        lines.append([setting, *(cells[seed] for seed in seeds)])
+    return markdown(["", *(f"seed {seed}" for seed in seeds)], lines)
 
 
 def speed_ranking(rows: Rows) -> str:
@@ -116,8 +141,11 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "first-runs-ranking": first_runs_ranking,
     "first-runs-classification": first_runs_classification,
     "first-runs-settings": first_runs_settings,
-    "speed-cpu": lambda rows: speed(rows, on_gpu=False),
-    "speed-gpu": lambda rows: speed(rows, on_gpu=True),
+    "speed-cpu": lambda rows: speed(rows, "bench"),
+    "speed-growth": lambda rows: speed(rows, "bench-growth"),
+    "speed-gpu": lambda rows: speed(rows, "bench-gpu"),
+    "speed-theorem": speed_theorem,
+    "engines-agree": engines_agree,
     "speed-ranking": speed_ranking,
 }
 

@@ -95,7 +95,8 @@ def bench(
             speaker.say(f"drawn: {path}")
     if index is not None:
         command = shlex.join(["staypositive", *sys.argv[1:]])
-        count = write_rows(index, rows_of_figures(figures, about["device"], command))
+        experiment = "bench" if "engines" in wanted else "bench-growth"  # a comparison's sides come from one run
+        count = write_rows(index, rows_of_figures(figures, about["device"], command, experiment=experiment))
         speaker.say(f"{count} rows written to {index}")
     speaker.result([about, *figures])
 
@@ -138,16 +139,19 @@ def _measure(
 
 def _show(speaker: Speaker, about: Figure, figures: list[Figure]) -> None:
     speaker.say(f"{about['device']}, {about['threads']} threads; a copy moves {about['bandwidth'] / 1e9:.1f} GB/s")
+    loads = sorted({f["workload"] for f in figures if "workload" in f})
+    several = len(loads) > 1
     header = ["", "n", "d", "batch", "s an epoch", "M facts/s", "B a fact", "of floor"]
     rows = [
-        [f"{f['workload']}, {f['model']}, {ENGINE_NAMES.get(f['engine'], f['engine'])}", f.get("negatives", 0),
+        [(f"{f['workload']}, " if several else "") + f"{f['model']}, {ENGINE_NAMES.get(f['engine'], f['engine'])}",
+         f.get("negatives", 0),
          f["dim"], f["batch"], f["epoch_seconds"], f["triples_per_second"] / 1e6, f.get("bytes_per_fact"),
          f.get("bandwidth_fraction")]
         for f in figures
         if "epoch_seconds" in f
     ]  # fmt: skip
     if rows:
-        speaker.table("Epochs", header, rows)
+        speaker.table(f"Epochs on {', '.join(loads)} (n: negatives drawn a fact)", header, rows)
         speaker.say(f"{FORMULA}; of floor: the share of the copy's bandwidth that those bytes reach")
     ranked = [[f["workload"], f["engine"], f["facts"], f["seconds"]] for f in figures if "seconds" in f]
     if ranked:

@@ -151,9 +151,10 @@ def bench_engine(
         "negatives": objective.negatives_per_fact,
         "epoch_seconds": seconds,
         "triples_per_second": facts / seconds,
-        **floor,
-        "bandwidth_fraction": floor["bytes_per_fact"] * facts / bandwidth / seconds,
     }
+    if not objective.negatives_per_fact:  # drawn rows are not in the count of what must be moved
+        fraction = floor["bytes_per_fact"] * facts / bandwidth / seconds
+        figure |= {**floor, "bandwidth_fraction": fraction}
     if device.type == "cuda":
         figure["peak_gb"] = torch.cuda.max_memory_allocated(device) / 1e9
     return figure

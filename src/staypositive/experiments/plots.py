@@ -23,7 +23,7 @@ def plot_figures(figures: list[dict[str, Any]], folder: str | os.PathLike[str]) 
     timed = [f for f in figures if "epoch_seconds" in f]
     made = []
     if timed:
-        names = [f"{f['engine']}\n{f['model']}, d {f['dim']}, batch {f['batch']}, {f['workload']}" for f in timed]
+        names = [_label(figure) for figure in timed]
         figure, axes = plt.subplots(figsize=(8, 0.6 * len(timed) + 1.2), layout="constrained")
         bars = axes.barh(range(len(timed)), [f["epoch_seconds"] for f in timed], color="#2f6f9f")
         axes.bar_label(bars, fmt="%.3g s", padding=3)
@@ -45,3 +45,9 @@ def plot_figures(figures: list[dict[str, Any]], folder: str | os.PathLike[str]) 
         figure.savefig(made[-1], dpi=150)
         plt.close(figure)
     return made
+
+
+def _label(figure: dict[str, Any]) -> str:
+    extra = [f"{key} {figure[key]}" for key in ("negatives", "dropout") if figure.get(key)]
+    what = [figure["model"], f"d {figure['dim']}", f"batch {figure['batch']}", *extra, figure["workload"]]
+    return f"{figure['engine']}\n{', '.join(what)}"

@@ -57,7 +57,7 @@ def _bytes(graph: KnowledgeGraph) -> bytes:
 
 
 def _read(path: Path) -> KnowledgeGraph:
-    with np.load(path, allow_pickle=False) as arrays:
+    with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
         about = json.loads(arrays["about"].tobytes())
         splits = {name: Split(arrays[name], arrays.get(f"{name}_labels", None)) for name in SPLITS}
     return KnowledgeGraph(
