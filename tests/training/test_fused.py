@@ -163,15 +163,15 @@ def test_choosing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_the_gpu_engine_serves(model: str, objective: Objective, optimiser: str, said: str) -> None:
     from staypositive.training import build_optimiser
-    from staypositive.training.fused_gpu import why_not_on_gpu
+    from staypositive.training.fused import why_not
 
     built = build_model(model, 30, 4, 4)
     tables = {"entities": built.entities.data, "relations": built.relations.data}
-    reason = why_not_on_gpu(built, objective, build_optimiser(optimiser, tables, 0.1, 0.1))
+    reason = why_not("triton", FusedGpuEngine.serves, built, objective, build_optimiser(optimiser, tables, 0.1, 0.1))
     assert said in reason
     assert bool(said) == bool(reason)
     double = build_model("distmult", 30, 4, 4).double()
-    assert "32-bit" in why_not_on_gpu(double, StayPositive(), AdaGrad(tables, 0.1))
+    assert "32-bit" in why_not("triton", FusedGpuEngine.serves, double, StayPositive(), AdaGrad(tables, 0.1))
 
 
 def test_both_engines_give_the_same_run() -> None:

@@ -11,14 +11,12 @@ import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from staypositive.errors import InputError
 from staypositive.files import sha256_bytes, write_atomic
-from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Source, Split, Vocabulary
+from staypositive.graph.knowledge_graph import KnowledgeGraph
 
 FORMAT = 1
 
@@ -45,28 +43,14 @@ def _bytes(graph: KnowledgeGraph) -> bytes:
         "sources": [vars(source) for source in graph.sources],
         "notes": graph.notes,
     }
-    arrays: dict[str, NDArray[Any]] = {"about": np.frombuffer(json.dumps(about).encode("utf-8"), dtype=np.uint8)}
-    for name in SPLITS:
-        split = graph.split(name)
-        arrays[name] = split.triples.astype(np.int32)
-        if split.labels is not None:
-            arrays[f"{name}_labels"] = split.labels
+    encoded = np.frombuffer(json.dumps(about).encode("utf-8"), dtype=np.uint8)
     stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, **arrays)
+    np.savez(stream, allow_pickle=False, about=encoded, **graph.arrays())
     return stream.getvalue()
 
 
 def _read(path: Path) -> KnowledgeGraph:
     with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
         about = json.loads(arrays["about"].tobytes())
-        splits = {name: Split(arrays[name], arrays.get(f"{name}_labels", None)) for name in SPLITS}
-    return KnowledgeGraph(
-        name=about["name"],
-        entities=Vocabulary("entity", about["entities"]),
-        relations=Vocabulary("relation", about["relations"]),
-        train=splits["train"],
-        valid=splits["valid"],
-        test=splits["test"],
-        sources=tuple(Source(**source) for source in about["sources"]),
-        notes=tuple(about["notes"]),
-    )
+        labels = about["entities"], about["relations"]
+        return KnowledgeGraph.from_arrays(about["name"], labels, arrays, about["sources"], about["notes"])

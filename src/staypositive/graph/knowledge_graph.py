@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,6 +194,40 @@ class KnowledgeGraph:
             split = self.split(name)
             digest.update(split.triples.astype("<i8").tobytes() + split.signs.tobytes() + b"\n")
         return digest.hexdigest()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the splits as small arrays for a file: triples by name, labels, if any, as `NAME_labels`."""
+        if len(self.entities) >= 2**31:
+            raise InputError("this graph has more entities than 32-bit ids can name")
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in SPLITS:
+            split = self.split(name)
+            arrays[name] = split.triples.astype(np.int32)
+            if split.labels is not None:
+                arrays[f"{name}_labels"] = split.labels
+        return arrays
+
+    @classmethod
+    def from_arrays(
+        cls,
+        name: str,
+        labels: tuple[Iterable[str], Iterable[str]],
+        arrays: Mapping[str, NDArray[Any]],
+        sources: Iterable[Mapping[str, Any]],
+        notes: Iterable[str],
+    ) -> KnowledgeGraph:
+        """Rebuild a graph from `arrays` and the labels of entities and relations."""
+        train, valid, test = (Split(arrays[split], arrays.get(f"{split}_labels", None)) for split in SPLITS)
+        return cls(
+            name,
+            Vocabulary("entity", labels[0]),
+            Vocabulary("relation", labels[1]),
+            train,
+            valid,
+            test,
+            tuple(Source(**source) for source in sources),
+            tuple(notes),
+        )
 
     def counts(self) -> dict[str, int]:
         """Return the sizes that papers quote."""

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from staypositive.calibration import Calibrator, calibrator_from_dict
 from staypositive.errors import RunError, StayPositiveError
 from staypositive.files import sha256_bytes, write_atomic
-from staypositive.graph import SPLITS, KnowledgeGraph, Source, Split, Vocabulary
+from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, build_model
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
@@ -63,7 +62,7 @@ def save_parts(
     weights = {name: weight.detach().cpu().contiguous() for name, weight in model.state_dict().items()}
     contents = {
         "weights.safetensors": to_bytes(weights),
-        "graph.safetensors": to_bytes(_graph_tensors(graph)),
+        "graph.safetensors": to_bytes({name: torch.from_numpy(array) for name, array in graph.arrays().items()}),
         "labels.json": _json({"entities": graph.entities.labels, "relations": graph.relations.labels}),
         "settings.json": _json({"settings": settings.as_dict(), "model": model.settings()}),
         "history.json": _json([vars(record) for record in history]),
@@ -91,7 +90,14 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
     contents = {role: _read_checked(folder, role, entry) for role, entry in files.items()}
     try:
         provenance = json.loads(contents["provenance.json"])
-        graph = _graph(json.loads(contents["labels.json"]), from_bytes(contents["graph.safetensors"]), provenance)
+        labels = json.loads(contents["labels.json"])
+        graph = KnowledgeGraph.from_arrays(
+            provenance["graph"],
+            (labels["entities"], labels["relations"]),
+            {name: tensor.numpy() for name, tensor in from_bytes(contents["graph.safetensors"]).items()},
+            provenance["sources"],
+            provenance.pop("graph_notes"),
+        )
         settings = json.loads(contents["settings.json"])
         chosen = Settings.from_dict(settings["settings"])
         model = build_model(chosen.model, **settings["model"])
@@ -103,7 +109,6 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
         calibrator = None if stored is None else calibrator_from_dict(json.loads(stored))
     except (KeyError, TypeError, ValueError, RuntimeError, StayPositiveError) as error:
         raise RunError(f"{folder} is not a readable run: {type(error).__name__}: {error}") from error
-    provenance.pop("graph_notes")
     return RunParts(graph, model, chosen, history, metrics, calibrator, provenance)
 
 
@@ -167,35 +172,6 @@ def _read_checked(folder: Path, role: str, entry: dict[str, Any]) -> bytes:
             f"found {len(data)} bytes of {sha256_bytes(data)}"
         )
     return data
-
-
-def _graph_tensors(graph: KnowledgeGraph) -> dict[str, torch.Tensor]:
-    tensors = {}
-    for name in SPLITS:
-        split = graph.split(name)
-        tensors[name] = torch.from_numpy(split.triples.astype(np.int32))
-        if split.labels is not None:
-            tensors[f"{name}_labels"] = torch.from_numpy(split.labels)
-    return tensors
-
-
-def _graph(
-    labels: dict[str, list[str]], tensors: dict[str, torch.Tensor], provenance: dict[str, Any]
-) -> KnowledgeGraph:
-    splits = {}
-    for name in SPLITS:
-        signs = tensors.get(f"{name}_labels")
-        splits[name] = Split(tensors[name].numpy().astype(np.int64), None if signs is None else signs.numpy())
-    return KnowledgeGraph(
-        name=provenance["graph"],
-        entities=Vocabulary("entity", labels["entities"]),
-        relations=Vocabulary("relation", labels["relations"]),
-        train=splits["train"],
-        valid=splits["valid"],
-        test=splits["test"],
-        sources=tuple(Source(**source) for source in provenance["sources"]),
-        notes=tuple(provenance["graph_notes"]),
-    )
 
 
 def _json(value: Any) -> bytes:

@@ -10,8 +10,9 @@ from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
 from staypositive.objectives import Objective
 from staypositive.training.engine import Engine, ReferenceEngine
-from staypositive.training.fused_cpu import FusedCpuEngine, why_not_on_cpu
-from staypositive.training.fused_gpu import FusedGpuEngine, why_not_on_gpu
+from staypositive.training.fused import why_not
+from staypositive.training.fused_cpu import FusedCpuEngine
+from staypositive.training.fused_gpu import FusedGpuEngine
 from staypositive.training.optimisers import RowOptimiser
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,8 @@ def build_engine(
     if name not in ENGINES:
         raise SettingError(f"expected an engine among {', '.join(ENGINES)}, got {name!r}")
     on_gpu = facts.device.type == "cuda"
-    reason = (why_not_on_gpu if on_gpu else why_not_on_cpu)(model, objective, optimiser)
+    package, serves = ("triton", FusedGpuEngine.serves) if on_gpu else ("numba", FusedCpuEngine.serves)
+    reason = why_not(package, serves, model, objective, optimiser)
     if name == "fused" and reason:
         raise SettingError(f"the fused engine cannot be used here: {reason}")
     kind: type[FusedGpuEngine | FusedCpuEngine | ReferenceEngine] = ReferenceEngine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,21 +16,6 @@ from staypositive.training.optimisers import AdaGrad, RowOptimiser
 
 MOST_THREADS = 8
 LARGEST = float(np.finfo(np.float32).max)
-
-
-def why_not_on_cpu(model: BilinearModel, objective: Objective, optimiser: RowOptimiser) -> str:
-    """Return why the fused CPU engine cannot take these steps; empty when it can."""
-    if importlib.util.find_spec("numba") is None:
-        return "numba is not installed (pip install 'staypositive[fast]')"
-    if not isinstance(model, BlockModel):
-        return "it serves the block family (distmult, cp, simple, complex, analogy, quaternion) alone"
-    if type(objective) not in (StayPositive, NegativeSampling):
-        return f"it has no step for the objective {objective.name}"
-    if not isinstance(optimiser, AdaGrad):
-        return "it has AdaGrad alone"
-    if model.entities.dtype != torch.float32:
-        return "it computes in 32-bit floats alone"
-    return ""
 
 
 class _Table:
@@ -61,6 +46,8 @@ class _Table:
 
 class FusedCpuEngine(ReferenceEngine):
     """Takes the reference engine's steps through compiled kernels."""
+
+    serves: ClassVar[tuple[type[Objective], ...]] = (StayPositive, NegativeSampling)
 
     def __init__(
         self,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,23 +17,10 @@ MOST_GRAPHED_STEPS = 4096
 """Longer epochs are launched step by step: their steps are large, and a graph of them would be too."""
 
 
-def why_not_on_gpu(model: BilinearModel, objective: Objective, optimiser: RowOptimiser) -> str:
-    """Return why the fused GPU engine cannot take these steps; empty when it can."""
-    if importlib.util.find_spec("triton") is None:
-        return "triton is not installed"
-    if not isinstance(model, BlockModel):
-        return "it serves the block family (distmult, cp, simple, complex, analogy, quaternion) alone"
-    if type(objective) is not StayPositive:
-        return f"it has no step for the objective {objective.name}"
-    if not isinstance(optimiser, AdaGrad):
-        return "it has AdaGrad alone"
-    if model.entities.dtype != torch.float32:
-        return "it computes in 32-bit floats alone"
-    return ""
-
-
 class FusedGpuEngine(Engine):
     """Takes the reference engine's steps through Triton kernels. Sums run in no fixed order, as atomics do."""
+
+    serves: ClassVar[tuple[type[Objective], ...]] = (StayPositive,)
 
     def __init__(
         self,
