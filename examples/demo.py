@@ -18,7 +18,7 @@ QUESTIONS = (
     ("Ecuador", "in_continent", 3),
     ("Colombia", "speaks", 3),
 )
-FOLDER = Path("runs") / "geo"
+FOLDER = Path("runs") / "demo"
 
 
 def where(graph: sp.KnowledgeGraph, head: str, relation: str, tail: str) -> str:

@@ -88,3 +88,11 @@ def test_bad_requests() -> None:
         calibrator_from_dict({"name": "magic"})
     with pytest.raises(RunError, match="cannot be read"):
         calibrator_from_dict({"name": "platt", "hope": 1})
+
+
+def test_platt_never_turns_the_order_round(caplog: pytest.LogCaptureFixture) -> None:
+    platt = fit_calibrator("platt", -LOGITS, LABELS)
+    assert isinstance(platt, Platt)
+    assert platt.slope == 0
+    assert sigmoid(platt.apply([0.0]))[0] == pytest.approx((LABELS > 0).mean(), abs=1e-3)
+    assert "false triples above true ones" in caplog.text

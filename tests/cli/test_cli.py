@@ -183,6 +183,11 @@ def test_help_and_version() -> None:
         (["train", "geo", "--split", "0.8,0.1,0.1"], 2, "single file"),
         (["train", "geo", "--split", "most"], 2, "expected three shares"),
         (["train", "geo", "--model", "transe"], 2, "transe"),
+        (["train", "geo", "--device", "meta"], 2, "expected a device"),
+        (["train", "geo", "--init-scale", "nan"], 2, "init_scale must be a finite number"),
+        (["train", "geo", "--seed", "99999999999999999999"], 2, "a seed is"),
+        (["train", "geo", "--threads", "100000"], 2, "threads must be between"),
+        (["train", "geo", "--dim", "100000000000"], 2, "try a smaller dim"),
         (["train", "geo", "--prior", "0.5", "--prior-score", "1"], 2, "one of prior_score, prior and closed_world"),
         (["evaluate", "nowhere"], 1, "no run in nowhere"),
     ],
@@ -205,6 +210,11 @@ def test_prediction_errors(
     assert (code, "Did you mean 'France'" in text) == (2, True)
     assert "ask something" in fail(monkeypatch, capsys, "predict", trained)[1]
     assert "lacks" in fail(monkeypatch, capsys, "predict", trained, "--head", "France")[1]
+    both = ["predict", trained, "--similar", "France", "--head", "France"]
+    assert "one way at a time" in fail(monkeypatch, capsys, *both)[1]
+    away = ["predict", trained, "--similar", "France", "--out", Path(__file__) / "no" / "answers.tsv"]
+    code, text = fail(monkeypatch, capsys, *away)
+    assert (code, "Not a directory" in text) == (1, True)
     asked = ["predict", trained, "--head", "France", "--relation", "borders", "--candidates", "nowhere.txt"]
     assert "list of candidates" in fail(monkeypatch, capsys, *asked)[1]
 
@@ -213,17 +223,42 @@ def test_a_run_is_not_replaced_unasked(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, text = fail(monkeypatch, capsys, "train", "geo", "--out", trained, *FAST)
-    assert (code, "--force" in text) == (1, True)
+    assert (code, "--force" in text) == (2, True)
 
 
-def test_divergence_saves_what_was_trained(
+def test_divergence_keeps_what_was_trained_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["train", "geo", "--out", tmp_path / "run", *FAST, "--bound", "identity", "--learning-rate", "1e12"]
-    code, text = fail(monkeypatch, capsys, *arguments)
+    folder = tmp_path / "run"
+    arguments = ["train", "geo", "--out", folder, *FAST, "--quiet", "--no-evaluate"]
+    code, text = fail(monkeypatch, capsys, *arguments, "--bound", "identity", "--learning-rate", "1e30")
     assert code == 1
     assert "smaller learning rate" in text
-    assert len(sp.load_run(tmp_path / "run").predict("France", "borders")) > 0
+    assert "nothing to keep" in text
+    assert not (folder / "run.json").exists()
+    trained = sp.fit(sp.load_graph("geo"), dim=2, epochs=1)
+
+    def astray(*_: object, **__: object) -> None:
+        raise sp.DivergedError("astray", run=trained)
+
+    monkeypatch.setattr("staypositive.cli.train.fit", astray)
+    assert f"It is in {folder}" in fail(monkeypatch, capsys, *arguments)[1]
+    assert len(sp.load_run(folder).predict("France", "borders")) == 10
+    before = (folder / "run.json").read_bytes()
+    assert "run-diverged" in fail(monkeypatch, capsys, *arguments, "--force")[1]
+    assert (folder / "run.json").read_bytes() == before
+    assert sp.load_run(tmp_path / "run-diverged").settings.dim == 2
+
+
+def test_what_cannot_be_kept_or_calibrated_is_said_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("staypositive.cli.train.fit", lambda *_, **__: pytest.fail("trained"))
+    (tmp_path / "file").write_text("in the way")
+    assert "cannot write to" in fail(monkeypatch, capsys, "train", "geo", "--out", tmp_path / "file" / "x")[1]
+    (tmp_path / "g.tsv").write_text("".join(f"a{i}\tr\tb{i % 3}\n" for i in range(9)))
+    arguments = ["train", tmp_path / "g.tsv", "--out", tmp_path / "x", "--calibrate", "platt"]
+    assert "needs validation triples labelled false" in fail(monkeypatch, capsys, *arguments)[1]
 
 
 def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -621,5 +621,5 @@ def test_write_folder_refuses_what_cannot_be_read_back(tmp_path, build):
         with pytest.raises(InputError, match="blank or not text"):
             write_folder(three_times((label, "r", "b")), tmp_path / "new")
     (tmp_path / "valid_negatives.txt").write_text("x\tr\ty\n")
-    with pytest.raises(InputError, match=r"holds other files \(valid_negatives.txt"):
+    with pytest.raises(InputError, match=r"is not empty \(valid_negatives.txt"):
         write_folder(build(["a r b"], ["a r a"], ["b r a"]), tmp_path)

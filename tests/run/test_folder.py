@@ -114,8 +114,15 @@ def test_damage_is_found_and_named(saved: Path, role: str, damage: str) -> None:
         sp.load_run(saved)
 
 
+def sign(saved: Path, manifest: dict) -> None:
+    """Write a manifest whose own hash is right."""
+    manifest.pop("sha256", None)
+    manifest["sha256"] = files.sha256_bytes(folder_module._json(manifest))
+    (saved / "run.json").write_text(json.dumps(manifest))
+
+
 def rewrite(saved: Path, role: str, change) -> None:
-    """Alter a file and its hash, as a careless editor would."""
+    """Alter a file and its hashes, as a thorough forger would."""
     manifest = json.loads((saved / "run.json").read_text())
     entry = manifest["files"][role]
     content = json.loads((saved / entry["file"]).read_text())
@@ -123,7 +130,7 @@ def rewrite(saved: Path, role: str, change) -> None:
     data = json.dumps(content).encode()
     (saved / entry["file"]).write_bytes(data)
     entry["sha256"] = files.sha256_bytes(data)
-    (saved / "run.json").write_text(json.dumps(manifest))
+    sign(saved, manifest)
 
 
 def test_files_that_hash_but_do_not_fit_are_refused(saved: Path) -> None:
@@ -135,7 +142,7 @@ def test_files_that_hash_but_do_not_fit_are_refused(saved: Path) -> None:
 def test_a_missing_part_is_refused(saved: Path) -> None:
     manifest = json.loads((saved / "run.json").read_text())
     del manifest["files"]["labels.json"]
-    (saved / "run.json").write_text(json.dumps(manifest))
+    sign(saved, manifest)
     with pytest.raises(RunError, match="not a readable run"):
         sp.load_run(saved)
 
@@ -143,7 +150,7 @@ def test_a_missing_part_is_refused(saved: Path) -> None:
 def test_a_manifest_cannot_point_outside(saved: Path) -> None:
     manifest = json.loads((saved / "run.json").read_text())
     manifest["files"]["labels.json"]["file"] = "../labels.json"
-    (saved / "run.json").write_text(json.dumps(manifest))
+    sign(saved, manifest)
     with pytest.raises(RunError, match="outside"):
         sp.load_run(saved)
 
@@ -167,3 +174,47 @@ def test_other_peoples_files_are_left_alone(planted_run: sp.Run, tmp_path: Path)
     assert (tmp_path / "thesis.docx").read_text() == "years of work"
     with pytest.raises(RunError, match="is a file"):
         planted_run.save(tmp_path / "thesis.docx")
+
+
+def test_an_altered_manifest_is_refused(saved: Path) -> None:
+    text = (saved / "run.json").read_text()
+    (saved / "run.json").write_text(text.replace('"calibrator.json"', '"calibratos.json"'))
+    with pytest.raises(RunError, match="do not have the hash"):
+        sp.load_run(saved)
+    for change in ({"calibratos.json": {}}, {"weights.safetensors": "x"}):
+        manifest = json.loads(text)
+        manifest["files"] |= change
+        sign(saved, manifest)
+        with pytest.raises(RunError, match="names files that no run has"):
+            sp.load_run(saved)
+
+
+def test_a_save_sweeps_only_its_own_files(planted_run: sp.Run, saved: Path) -> None:
+    theirs = ["my.notes.txt", "paper.v2.pdf", "data.v1.tsv.gz", ".hidden.part", "weights.final.safetensors"]
+    for name in theirs:
+        (saved / name).write_text("mine")
+    planted_run.calibrate("temperature")
+    planted_run.save(saved)
+    assert all((saved / name).read_text() == "mine" for name in theirs)
+    for name in theirs:  # nor is a folder that holds them taken for a run's
+        other = saved.parent / f"with-{name}"
+        other.mkdir()
+        (other / name).write_text("mine")
+        with pytest.raises(RunError, match="not a run's"):
+            planted_run.save(other)
+
+
+def test_an_unwritable_folder_is_found_before_training(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(RunError, match="cannot write to"):
+        folder_module.require_writable(tmp_path / "file" / "run")
+    folder_module.require_writable(tmp_path / "new" / "run")
+    assert list((tmp_path / "new" / "run").iterdir()) == []
+
+
+def test_recalibrating_drops_what_was_measured_before(planted_run: sp.Run) -> None:
+    planted_run.calibrate("platt")
+    planted_run.evaluate("valid")
+    planted_run.calibrate("isotonic")
+    assert "classification" not in planted_run.metrics["valid"]
+    assert "ranking" in planted_run.metrics["valid"]

@@ -50,7 +50,8 @@ def test_a_test_split_of_facts_alone_has_no_classification(planted: sp.Knowledge
     )
     run = sp.fit(facts, dim=4, epochs=1)
     assert set(run.evaluate("test")) == {"ranking"}
-    assert run.evaluate("test", ranking=False) == {}
+    with pytest.raises(sp.InputError, match="ranking is all there is"):
+        run.evaluate("test", ranking=False)
     rows = rows_of_run(run, "test", "c", experiment="e", setting="s", selected_on="valid")
     assert {row["metric"] for row in rows} > {"mrr", "epoch_seconds"}
 

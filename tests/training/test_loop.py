@@ -87,6 +87,21 @@ def test_divergence_keeps_what_was_trained(validated: bool, kept: float) -> None
     assert caught.value.run.stopped == "diverged"
 
 
+def test_an_epoch_that_explodes_without_a_bad_loss_is_undone() -> None:
+    class Exploding(Counter):
+        def run_epoch(self) -> dict[str, torch.Tensor]:
+            terms = super().run_epoch()
+            if self.epoch == 3:
+                self.model.entities.data.fill_(1e200)
+            return terms
+
+    engine = Exploding()
+    engine.model.relations.data.fill_(1.0)
+    with pytest.raises(DivergedError, match="mean score"):
+        train(engine, 9)
+    assert value(engine.model) == 2.0
+
+
 @pytest.mark.parametrize("change", [{"epochs": 0}, {"validate_every": 0}, {"patience": 0}])
 def test_bad_settings(change: dict[str, int]) -> None:
     with pytest.raises(SettingError, match="at least 1"):

@@ -6,6 +6,7 @@ Every calibrator takes and gives logits, so that a change of prior is an additio
 from __future__ import annotations
 
 import dataclasses
+import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from staypositive.errors import InputError, RunError, SettingError
 
 Floats = NDArray[np.float64]
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,10 @@ class Platt(Calibrator):
 
         start = np.array([1.0, 0.0])
         slope, offset = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-9}).x
+        if slope < 0:
+            log.warning("validation scores put false triples above true ones; all get one probability")
+            mean = targets.mean()
+            slope, offset = np.float64(0), np.log(mean) - np.log1p(-mean)
         return cls(float(truth.mean()), float(slope / spread), float(offset - slope * centre / spread))
 
     def apply(self, logits: ArrayLike) -> Floats:

@@ -49,6 +49,9 @@ def main() -> None:
     except StayPositiveError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
+    except OSError as error:  # a file or folder of the user's, whichever command met it
+        typer.echo(f"error: {error.filename or ''}: {error.strerror or error}", err=True)
+        sys.exit(1)
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         sys.exit(130)

@@ -122,7 +122,8 @@ def _measure(
         figures += bench_pykeen(workload, dim, batch, repeats) if pykeen and on_cpu and has_pykeen() else []
         return figures
     if part == "ranking":
-        return [bench_ranking(workload, first, dim, device, repeats)]
+        has_test = workload.test is not None and len(workload.test) > 0
+        return [bench_ranking(workload, first, dim, device, repeats)] if has_test else []
     if part == "theorem":
         return [bench_theorem(entities, 10, first, dim, repeats) for entities in (500, 1000, 2000)]
     if part == "entities":
@@ -143,7 +144,8 @@ def _show(speaker: Speaker, about: Figure, figures: list[Figure]) -> None:
     several = len(loads) > 1
     header = ["", "n", "d", "batch", "s an epoch", "M facts/s", "B a fact", "of floor"]
     rows = [
-        [(f"{f['workload']}, " if several else "") + f"{f['model']}, {ENGINE_NAMES.get(f['engine'], f['engine'])}",
+        [(f"{f['workload']}, " if several else "") + f"{f['model']}, {ENGINE_NAMES.get(f['engine'], f['engine'])}"
+         + (f", dropout {f['dropout']}" if f.get("dropout") else ""),
          f.get("negatives", 0),
          f["dim"], f["batch"], f["epoch_seconds"], f["triples_per_second"] / 1e6, f.get("bytes_per_fact"),
          f.get("bandwidth_fraction")]

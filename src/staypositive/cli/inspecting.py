@@ -127,6 +127,9 @@ def predict(
         "candidates": _candidates(candidates),
         "prior": prior,
     }
+    ways = {"--similar": similar, "--queries": queries, "--head, --relation and --tail": head or relation or tail}
+    if sum(way is not None for way in ways.values()) > 1:
+        raise InputError(f"ask in one way at a time: {' or '.join(ways)}")
     if similar is not None:
         title, frame = f"Most like {similar}", held.similar(similar, top)
     elif queries is not None:
@@ -150,6 +153,7 @@ def _candidates(text: str | None) -> str | list[str] | None:
     if text is None or text == "range":
         return text
     try:
-        return [line for line in Path(text).read_text("utf-8").splitlines() if line]
+        lines = Path(text).read_text("utf-8-sig").replace("\r\n", "\n").split("\n")
+        return [line for line in lines if line]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read as a list of candidates: {error}", text) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import shlex
 import statistics
 import sys
 import types
@@ -16,11 +17,11 @@ import typer
 from staypositive.calibration import CALIBRATORS
 from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, Speaker, SplitFlag, VerboseFlag, parse_split
 from staypositive.cli.tables import evaluation_tables
-from staypositive.errors import DivergedError, RunError
+from staypositive.errors import DivergedError, InputError, SettingError
 from staypositive.graph import KnowledgeGraph, load_graph
 from staypositive.objectives import OBJECTIVES, objective_options
 from staypositive.run import Run, Settings, fit, make_settings
-from staypositive.run.folder import MANIFEST, require_own
+from staypositive.run.folder import MANIFEST, require_writable
 
 if TYPE_CHECKING:
     CalibrateName: TypeAlias = str
@@ -61,6 +62,8 @@ def train(
     speaker = Speaker(as_json, quiet, verbose)
     chosen = make_settings(objective=objective, **{k: v for k, v in settings.items() if v is not None})
     graph = load_graph(data, split=parse_split(split), header=header, seed=chosen.seed)
+    if calibrate not in ("auto", "none") and not (graph.valid.has_negatives and len(graph.valid.facts)):
+        raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
     folder = out or Path("runs") / graph.name
     _require_free(folder, force)
     sizes = graph.counts()
@@ -71,16 +74,25 @@ def train(
     try:
         run = fit(graph, chosen, progress=not quiet and sys.stderr.isatty())
     except DivergedError as error:
-        error.run.save(folder)
-        raise DivergedError(f"{error}. It is in {folder}", error.run) from None
+        raise DivergedError(f"{error}. {_keep_diverged(error.run, folder)}", error.run) from None
     _finish(run, graph, folder, calibrate, evaluate, speaker)
 
 
 def _require_free(folder: Path, force: bool) -> None:
     """Find out before training whether the run can be kept."""
-    require_own(folder)
     if (folder / MANIFEST).exists() and not force:
-        raise RunError(f"{folder} already holds a run; use --force to replace it, or another --out")
+        raise SettingError(f"{folder} already holds a run; use --force to replace it, or another --out")
+    require_writable(folder)
+
+
+def _keep_diverged(run: Run, folder: Path) -> str:
+    """Save what was trained before the loss went astray, but never over a run that went well."""
+    if not run.history:
+        return "That was the first epoch, so there is nothing to keep"
+    if (folder / MANIFEST).exists():
+        folder = folder.with_name(f"{folder.name}-diverged")
+    run.save(folder)
+    return f"It is in {folder}"
 
 
 def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evaluate: bool, speaker: Speaker) -> None:
@@ -114,12 +126,8 @@ def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evalu
 
 def _suggest(run: Run, folder: Path, speaker: Speaker) -> None:
     head, relation, _ = run.graph.train.triples[0].tolist()
-    asked = f"--head {_quoted(run.graph.entities[head])} --relation {_quoted(run.graph.relations[relation])}"
-    speaker.say(f"next: staypositive predict {folder} {asked}")
-
-
-def _quoted(label: str) -> str:
-    return f'"{label}"' if " " in label else label
+    asked = [f"--head={run.graph.entities[head]}", f"--relation={run.graph.relations[relation]}"]
+    speaker.say(f"next: {shlex.join(['staypositive', 'predict', str(folder), *asked])}")
 
 
 # -- the flags come from the settings, so that a new setting or objective has its flag at once -------------------
@@ -156,12 +164,17 @@ def _flag(field: dataclasses.Field[Any], owner: type, panel: str) -> inspect.Par
     default = False if field.default is None else str(field.default)
     flag = typer.Option(
         f"--{field.name.replace('_', '-')}",
-        help=field.metadata["help"][:1].upper() + field.metadata["help"][1:] + ".",
+        help=_sentence(field.metadata["help"]),
         show_default=default,
         rich_help_panel=panel,
     )
     annotation: Any = Annotated[kind | None, flag]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _sentence(text: str) -> str:
+    first = text[0].upper() if text[0].isascii() else text[0]  # ψ is not Ψ
+    return f"{first}{text[1:]}."
 
 
 train_command = _with_settings_flags(train)

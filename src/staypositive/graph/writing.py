@@ -22,10 +22,10 @@ def write_folder(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
     if empty:
         raise InputError(f"{graph.name} has no triples in {' and '.join(empty)}; an empty file would not be readable")
     folder = Path(folder)
-    others = [path.name for path in folder.glob("*") if path.name not in {f"{name}.txt" for name in SPLITS}]
+    others = [path.name for path in folder.glob("*")]
     if others:
         raise InputError(
-            f"{folder} holds other files ({others[0]}, ...), which could mix with the graph; use a new one"
+            f"{folder} is not empty ({others[0]}, ...); give a new folder, so that nothing is lost or mixed"
         )
     for name in SPLITS:
         split = graph.split(name)

@@ -81,8 +81,10 @@ def resolve_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise SettingError(f"expected a device such as auto, cpu, cuda or cuda:1, got {name!r}") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise SettingError("no CUDA device is available here; use --device cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise SettingError(f"expected a device such as auto, cpu, cuda or cuda:1, got {name!r}")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise SettingError(f"no CUDA device {name!r} is available here; use --device cpu")
     return device
 
 
@@ -92,16 +94,21 @@ def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     density = len(graph.train.facts) / (sizes[0] ** 2 * sizes[1])
     extra = {"slices": settings.slices} if settings.model == "ntn" else {}
     wanted = settings.objective.defaults
-    model = build_model(
-        settings.model,
-        *sizes,
-        settings.dim,
-        bound=settings.bound or wanted.bound,
-        score_bound=settings.score_bound,
-        prior_score=resolve_prior_score(settings.prior_score, settings.prior, settings.closed_world, density=density),
-        dropout=settings.dropout,
-        **extra,
-    )
+    prior_score = resolve_prior_score(settings.prior_score, settings.prior, settings.closed_world, density=density)
+    try:
+        model = build_model(
+            settings.model,
+            *sizes,
+            settings.dim,
+            bound=settings.bound or wanted.bound,
+            score_bound=settings.score_bound,
+            prior_score=prior_score,
+            dropout=settings.dropout,
+            **extra,
+        )
+    except (RuntimeError, MemoryError) as error:
+        said = f"a {settings.model} of dim {settings.dim} does not fit in memory; try a smaller dim"
+        raise SettingError(said) from error
     init_scale = wanted.init_scale if settings.init_scale is None else settings.init_scale
     model.initialise(torch.Generator().manual_seed(settings.seed), init_scale)
     return model

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,12 @@ from staypositive.training import EpochRecord
 
 FORMAT = 1
 MANIFEST = "run.json"
+ROLES = (
+    "weights.safetensors", "graph.safetensors", "labels.json", "settings.json", "history.json", "metrics.json",
+    "provenance.json", "calibrator.json",
+)  # fmt: skip
+_HASHED = "|".join(rf"{stem}\.[0-9a-f]{{12}}\.{suffix}" for stem, suffix in (role.split(".") for role in ROLES))
+_OUR_NAMES = re.compile(rf"(?:{_HASHED})|\.(?:run\.json|{_HASHED})\.[^.]+\.part")
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,7 @@ class RunParts:
     model: BilinearModel
     settings: Settings
     history: tuple[EpochRecord, ...]
+    best_epoch: int
     metrics: dict[str, Any]
     calibrator: Calibrator | None
     provenance: dict[str, Any]
@@ -74,7 +83,7 @@ def save_parts(
     try:
         files = {role: _write_hashed(folder, role, data) for role, data in contents.items()}
         manifest = {"format": FORMAT, "writer": provenance.get("version", ""), "files": files}
-        write_atomic(folder / MANIFEST, _json(manifest))
+        write_atomic(folder / MANIFEST, _json(manifest | {"sha256": sha256_bytes(_json(manifest))}))
     except OSError as error:
         raise RunError(f"cannot write the run to {folder}: {error.strerror or error}") from error
     _remove_stale(folder, {entry["file"] for entry in files.values()})
@@ -106,10 +115,11 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
         history = tuple(EpochRecord(**record) for record in json.loads(contents["history.json"]))
         metrics = json.loads(contents["metrics.json"])
         stored = contents.get("calibrator.json")
+        best_epoch = int(provenance.pop("best_epoch"))
         calibrator = None if stored is None else calibrator_from_dict(json.loads(stored))
     except (KeyError, TypeError, ValueError, RuntimeError, StayPositiveError) as error:
         raise RunError(f"{folder} is not a readable run: {type(error).__name__}: {error}") from error
-    return RunParts(graph, model, chosen, history, metrics, calibrator, provenance)
+    return RunParts(graph, model, chosen, history, best_epoch, metrics, calibrator, provenance)
 
 
 def require_own(folder: Path) -> None:
@@ -122,9 +132,20 @@ def require_own(folder: Path) -> None:
             raise RunError(f"{folder} holds files that are not a run's ({left[0]}, ...); choose another folder")
 
 
+def require_writable(folder: Path) -> None:
+    """Find out, before hours of work, whether a run can be kept in a folder."""
+    require_own(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise RunError(f"cannot write to {folder}: {error.strerror or error}") from error
+
+
 def _is_ours(name: str) -> bool:
-    """Whether a file is of a save, finished or cut short."""
-    return name.endswith(".part") or name.count(".") >= 2
+    """Whether a file is of a save, finished or cut short; nobody else's may ever match."""
+    return _OUR_NAMES.fullmatch(name) is not None
 
 
 def _write_hashed(folder: Path, role: str, data: bytes) -> dict[str, Any]:
@@ -149,12 +170,17 @@ def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
     except FileNotFoundError:
         raise RunError(f"there is no run in {folder} (no {MANIFEST}); `staypositive train --out` makes one") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{folder / MANIFEST} is damaged: {error}") from None
+        raise RunError(f"{folder / MANIFEST} is damaged: {type(error).__name__}: {error}") from None
     if found > FORMAT:
         raise RunError(
             f"{folder} has run format {found}, written by staypositive {manifest.get('writer')}; "
             f"this one reads up to {FORMAT}. Upgrade staypositive"
         )
+    stated = manifest.pop("sha256", "")
+    if stated != sha256_bytes(_json(manifest)):
+        raise RunError(f"{folder / MANIFEST} is damaged: its contents do not have the hash that it states")
+    if not set(files) <= set(ROLES) or not all(isinstance(entry, dict) for entry in files.values()):
+        raise RunError(f"{folder / MANIFEST} is damaged: it names files that no run has")
     return files
 
 

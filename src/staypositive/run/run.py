@@ -83,6 +83,10 @@ class Run:
             report["ranking"] = ranking_report(self.graph, split, self.ranks[split])
         if own.has_negatives and len(own.facts):
             report["classification"] = classification_report(self.predictor, split)
+        if not report:
+            raise InputError(
+                f"split {split!r} has no triples labelled false, so that ranking is all there is to measure"
+            )
         self.metrics[split] = self.metrics.get(split, {}) | report
         return report
 
@@ -99,6 +103,8 @@ class Run:
         plain = Predictor(self.graph, self._scorer)
         logits = plain.logits(plain.score(valid.triples))
         self.calibrator = fit_calibrator(method, logits, valid.signs)
+        for report in self.metrics.values():
+            report.pop("classification", None)  # measured with another calibrator
         return {
             "nll_before": negative_log_likelihood(logits, valid.signs),
             "nll_after": negative_log_likelihood(self.calibrator.apply(logits), valid.signs),
@@ -149,15 +155,13 @@ class Run:
 def load_run(folder: str | os.PathLike[str]) -> Run:
     """Read a run from its folder; a missing, damaged or too new one is a `RunError` that says so."""
     parts = load_parts(folder)
-    origin = dict(parts.provenance)
-    best_epoch = origin.pop("best_epoch")
     return Run(
         parts.graph,
         parts.model,
         parts.settings,
         parts.history,
-        best_epoch,
-        origin,
+        parts.best_epoch,
+        parts.provenance,
         metrics=parts.metrics,
         calibrator=parts.calibrator,
     )

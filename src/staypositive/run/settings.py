@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,14 +56,17 @@ class Settings:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             choices, value = field.metadata["choices"], getattr(self, field.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise SettingError(f"{field.name} must be a finite number, got {value}")
             if choices and value is not None and value not in choices:
                 raise SettingError(f"{field.name} is one of {', '.join(map(str, choices))}, got {value!r}")
         if self.accumulator is not None and self.accumulator < 0:
             raise SettingError(f"accumulator must not be negative, got {self.accumulator}")
-        if self.seed < 0:
-            raise SettingError(f"a seed is a whole number from 0, got {self.seed}")
-        if self.threads is not None and self.threads < 1:
-            raise SettingError(f"threads must be at least 1, got {self.threads}")
+        if not 0 <= self.seed < 2**63:
+            raise SettingError(f"a seed is a whole number from 0 and below 2^63, got {self.seed}")
+        most = os.cpu_count() or 1
+        if self.threads is not None and not 1 <= self.threads <= most:
+            raise SettingError(f"threads must be between 1 and this machine's {most}, got {self.threads}")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings for a JSON file; the objective as its name and options."""

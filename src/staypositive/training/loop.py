@@ -90,6 +90,21 @@ class _BestWeights:
             self.model.load_state_dict(self.weights)
 
 
+class _LastWeights:
+    """The weights after the last epoch that ended well, to go back to from one that did not."""
+
+    def __init__(self, model: BilinearModel) -> None:
+        self.model = model
+        self.weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+
+    def keep(self) -> None:
+        for name, weight in self.model.state_dict().items():
+            self.weights[name].copy_(weight)
+
+    def restore(self) -> None:
+        self.model.load_state_dict(self.weights)
+
+
 def train(
     engine: Engine,
     epochs: int,
@@ -103,11 +118,11 @@ def train(
     """Train for some epochs and leave the model with the weights of the best validated one (else the last).
 
     `patience` stops after so many validations without improvement. A non-finite loss raises `DivergedError` whose
-    `run` is the result so far; the model then has its best weights, or those before the bad step.
+    `run` is the result so far; the model then has its best weights, or those of the last epoch that ended well.
     """
     if epochs < 1 or validate_every < 1 or (patience is not None and patience < 1):
         raise SettingError("epochs, validate_every and patience must each be at least 1")
-    best = _BestWeights(engine.model, monitor)
+    best, last = _BestWeights(engine.model, monitor), _LastWeights(engine.model)
     history: list[EpochRecord] = []
     stopped = "epochs"
     for callback in callbacks:
@@ -116,7 +131,9 @@ def train(
         record = _epoch(engine, epoch)
         if not all(math.isfinite(value) for value in (*record.terms.values(), record.mean_score)):
             stopped = "diverged"
+            last.restore()
             break
+        last.keep()
         if validate is not None and (epoch % validate_every == 0 or epoch == epochs):
             record = _validated(record, validate, best)
         history.append(record)
