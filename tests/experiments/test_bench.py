@@ -100,8 +100,8 @@ def test_bench_command(tmp_path: Path) -> None:
 def test_growth_with_entities(monkeypatch: pytest.MonkeyPatch) -> None:
     small = bench.Workload.synthetic(100, 300)
     monkeypatch.setattr(bench.Workload, "synthetic", classmethod(lambda cls, *a, **k: small))
-    figures = json.loads(call("bench", "geo", "--parts", "entities", "--repeats", "1", "--json"))
-    assert [f["dim"] for f in figures[1:]] == [32, 32, 32]
+    figures = json.loads(call("bench", "geo", "--parts", "entities,facts", "--repeats", "1", "--json"))
+    assert [f["dim"] for f in figures[1:]] == [32] * 7
 
 
 def test_bad_requests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from staypositive.graph import load_graph
 from staypositive.models import TABLES
 from staypositive.run import resolve_device
 
-PARTS = ("engines", "ranking", "theorem", "entities", "batch", "dim", "negatives")
+PARTS = ("engines", "ranking", "theorem", "entities", "facts", "batch", "dim", "negatives")
 ENGINE_NAMES = {"FusedCpuEngine": "fused", "FusedGpuEngine": "fused", "ReferenceEngine": "reference"}
 FORMULA = "bytes a fact = 16 · (distinct entity rows · width + distinct relation rows · width) / facts + 12"
 
@@ -65,7 +65,7 @@ def bench(
 
       staypositive bench FB15k-237AM --models distmult,simple,complex --parts engines,ranking
 
-      staypositive bench FB15k-237AM --parts entities,batch,dim,negatives --plots plots
+      staypositive bench FB15k-237AM --parts entities,facts,batch,dim,negatives --plots plots
 
     """
     speaker = Speaker(as_json, quiet, verbose)
@@ -129,6 +129,10 @@ def _measure(
     if part == "entities":
         width = 32 if on_cpu else dim
         loads = [Workload.synthetic(10**power, 1_000_000, power=1.0) for power in (5, 6, 7)]
+        return [engine(load, first, "auto", width, batch) for load in loads]
+    if part == "facts":
+        width = 32 if on_cpu else dim
+        loads = [Workload.synthetic(10**6, count, power=1.0) for count in (250_000, 500_000, 1_000_000, 2_000_000)]
         return [engine(load, first, "auto", width, batch) for load in loads]
     if part == "batch":
         return [engine(workload, first, "auto", dim, size) for size in (256, 1024, 4096, 16384)]

@@ -56,7 +56,7 @@ class Workload:
             return (n_entities * draw.random(n_facts) ** power).astype(np.int64)
 
         facts = np.column_stack([entities(), draw.integers(n_relations, size=n_facts), entities()])
-        return cls(f"power-law {n_entities:.0e}", facts, n_entities, n_relations)
+        return cls(f"power-law {n_entities:.0e}, {n_facts:,} facts", facts, n_entities, n_relations)
 
 
 def wait(device: torch.device) -> None:
