@@ -17,6 +17,7 @@ import torch
 
 from staypositive.experiments import bench
 from staypositive.graph import load_graph
+from staypositive.objectives import NegativeSampling, OneVsAll
 
 
 def workload(arrays: Path | None) -> bench.Workload:
@@ -52,6 +53,11 @@ def main() -> None:
             keep(bench.bench_engine(fb, model, "fused", 200, batch, device, bandwidth, repeats=chosen.repeats))
         keep(bench.bench_engine(fb, "distmult", "fused", 200, batch, device, bandwidth, dropout=0.4))
         keep(bench.bench_engine(fb, "distmult", "reference", 200, batch, device, bandwidth))
+    draws = NegativeSampling(negatives=10)
+    for engine in ("fused", "reference"):
+        keep(bench.bench_engine(fb, "distmult", engine, 200, 1415, device, bandwidth, objective=draws))
+    for engine in ("auto", "reference"):
+        keep(bench.bench_engine(fb, "complex", engine, 200, 1415, device, bandwidth, objective=OneVsAll()))
     keep(bench.bench_eager(fb, "distmult", 200, 1415, device, 3))
     keep(bench.bench_ranking(fb, "distmult", 200, device, 3))
     sizes = [size for size in (1e5, 1e6, 1e7) if size <= chosen.large]
@@ -59,6 +65,9 @@ def main() -> None:
         graph = bench.Workload.synthetic(int(size), 4_000_000, power=1.0)
         for batch in (65536, 1415 * 8):
             keep(bench.bench_engine(graph, "distmult", "fused", 200, batch, device, bandwidth))
+    for lighter in ({"optimiser": "adagrad-rowwise"}, {"precision": "bfloat16"},
+                    {"optimiser": "adagrad-rowwise", "precision": "bfloat16"}):  # fmt: skip
+        keep(bench.bench_engine(graph, "distmult", "fused", 200, 65536, device, bandwidth, **lighter))
         torch.cuda.empty_cache()
 
 

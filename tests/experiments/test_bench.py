@@ -15,6 +15,7 @@ from staypositive.errors import InputError, SettingError
 from staypositive.experiments import COLUMNS, bench, read_index
 from staypositive.experiments.eager import EagerStayPositive
 from staypositive.experiments.plots import plot_figures
+from staypositive.experiments.pykeen_side import bench_pykeen
 from staypositive.models import build_model
 from staypositive.objectives import StayPositive
 from staypositive.training import AdaGrad, ReferenceEngine
@@ -118,4 +119,4 @@ def test_pykeen_beside_us() -> None:
     pytest.importorskip("pykeen", reason="PyKEEN is not installed; it is compared where it is")
     load = bench.Workload.synthetic(50, 400, n_relations=3)
     load = bench.Workload(load.name, load.facts, 50, 3, load.facts[:9], load.facts)
-    assert [f["engine"] for f in bench.bench_pykeen(load, 4, 64, 1)] == ["PyKEEN", "PyKEEN ranking"]
+    assert [f["engine"] for f in bench_pykeen(load, 4, 64, 1)] == ["PyKEEN", "PyKEEN ranking"]

@@ -115,7 +115,7 @@ def test_fourth_column_becomes_signs(tmp_path, name):
     read = read_triples(write(tmp_path / name, text))
     assert read.signs is not None
     assert read.signs.tolist() == [1, -1, 1]
-    assert read.columns == (("a", "a", "1"), ("r", "r", "-1"), ("b", "c", "1"))
+    assert tuple(map(tuple, read.columns)) == (("a", "a", "1"), ("r", "r", "-1"), ("b", "c", "1"))
 
 
 def test_three_columns_have_no_signs(tmp_path):
@@ -623,3 +623,17 @@ def test_write_folder_refuses_what_cannot_be_read_back(tmp_path, build):
     (tmp_path / "valid_negatives.txt").write_text("x\tr\ty\n")
     with pytest.raises(InputError, match=r"is not empty \(valid_negatives.txt"):
         write_folder(build(["a r b"], ["a r a"], ["b r a"]), tmp_path)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_uneven_lines_that_even_out_are_still_found(tmp_path, ending):
+    """As many cells as three a line, but not three on each."""
+    path = write(tmp_path / "x.tsv", ending.join(["a\tr\tb\t1", "a\tr", "a\tr\tb", ""]))
+    with pytest.raises(DataError, match=r"x\.tsv:2: expected 3 or 4 tab-separated columns, found 2"):
+        read_triples(path)
+
+
+def test_a_header_may_be_narrower_than_its_rows(tmp_path):
+    read = read_triples(write(tmp_path / "x.tsv", "head\trelation\ttail\na\tr\tb\t1\n"))
+    assert tuple(map(tuple, read.columns)) == (("a",), ("r",), ("b",))
+    assert list(read.lines) == [2]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from staypositive.models.dropout import GOLDEN, drop_threshold, keep_mask, mix, step_key
+from staypositive.models.dropout import drop_threshold, keep_mask
+from staypositive.models.hashing import GOLDEN, draw_below, mix, mix_all, step_key, step_keys
 
 CPU = torch.device("cpu")
 
@@ -32,3 +33,13 @@ def test_masks_behave_like_chance() -> None:
 def test_nothing_and_almost_everything() -> None:
     assert keep_mask(1, 10, 10, 0.0, CPU).all()
     assert drop_threshold(1 - 1e-12) == 2**32 - 1
+
+
+def test_keys_and_draws_equal_the_plain_ones() -> None:
+    assert step_keys(7, 3, 4, CPU).tolist() == [step_key(7, step) for step in range(3, 7)]
+    hashes = mix_all(torch.arange(7000))
+    drawn = draw_below(7, hashes)
+    assert drawn.tolist() == [mix(i) * 7 // 2**32 for i in range(7000)]
+    counts = torch.bincount(drawn, minlength=7)
+    assert len(counts) == 7
+    assert ((counts - 1000).abs() < 5 * (1000 * 6 / 7) ** 0.5).all()

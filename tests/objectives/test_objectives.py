@@ -9,17 +9,18 @@ from torch.nn.functional import softplus
 from conftest import tiny_model
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
+from staypositive.models.hashing import step_keys
 from staypositive.objectives import OBJECTIVES, Batch, NegativeSampling, OneVsAll, StayPositive, build_objective
 
 FACTS = torch.tensor([(0, 0, 1), (2, 1, 2), (6, 0, 0), (0, 0, 1)])
 
 
-def whole_batch(model: BilinearModel, triples: torch.Tensor = FACTS, labels: torch.Tensor | None = None) -> Batch:
+def whole_batch(model: BilinearModel, triples: torch.Tensor = FACTS, n_facts: int = len(FACTS)) -> Batch:
     """A batch whose rows are all rows, so that positions are ids."""
     heads, relations, tails = triples.T
     return Batch(
-        heads, relations, tails, labels, model.entities, model.relations,
-        model.entity_rows(), model.relation_rows(), 5, 0,
+        heads, relations, tails, n_facts, model.entities, model.relations,
+        model.entity_rows(), model.relation_rows(), 5, torch.tensor(0),
     )  # fmt: skip
 
 
@@ -42,25 +43,26 @@ def test_stay_positive_terms(power: int, weighting: str) -> None:
 def test_negative_sampling_draws_and_scores() -> None:
     model = tiny_model("distmult", "identity")
     objective = NegativeSampling(negatives=300, l2=0.2)
-    examples = objective.examples(FACTS, 7, torch.Generator().manual_seed(0))
-    assert examples.labels is not None
-    true, false = examples.triples[:4], examples.triples[4:].view(300, 4, 3)
+    keys = step_keys(0, 0, 2, torch.device("cpu"))
+    examples, other = objective.examples(FACTS.expand(2, -1, -1), 7, keys)
+    assert not torch.equal(examples, other)  # a step draws for itself
+    assert torch.equal(objective.examples(FACTS[None], 7, keys[:1])[0], examples)  # whoever draws
+    true, false = examples[:4], examples[4:].view(300, 4, 3)
     assert torch.equal(true, FACTS)
-    assert examples.labels.tolist() == [1] * 4 + [-1] * 1200
     assert torch.equal(false[:, :, 1], FACTS[:, 1].expand(300, 4))
     head_changed, tail_changed = false[:, :, 0] != FACTS[:, 0], false[:, :, 2] != FACTS[:, 2]
     assert not (head_changed & tail_changed).any()  # one side at a time
     for changed in (head_changed, tail_changed):  # each side half the time, and 6 of 7 draws differ
         assert changed.double().mean() == pytest.approx(0.5 * 6 / 7, abs=0.05)
     assert set(false[:, :, 0].flatten().tolist()) == set(range(7))
-    terms = objective.terms(model, whole_batch(model, examples.triples, examples.labels.double()))
+    terms = objective.terms(model, whole_batch(model, examples))
     torch.testing.assert_close(terms["facts"], softplus(-model.score(*true.T)).sum())
-    torch.testing.assert_close(terms["negatives"], softplus(model.score(*examples.triples[4:].T)).sum())
+    torch.testing.assert_close(terms["negatives"], softplus(model.score(*examples[4:].T)).sum())
     squares = model.entities.square().sum() + model.relations.square().sum()
     torch.testing.assert_close(terms["l2"], 0.2 / 2 / 5 * squares)
     assert objective.touches_all_rows
     assert objective.negatives_per_fact == 300
-    assert "l2" not in NegativeSampling().terms(model, whole_batch(model, FACTS, torch.tensor([1, 1, -1, -1])))
+    assert "l2" not in NegativeSampling().terms(model, whole_batch(model, FACTS, 2))
 
 
 def test_one_vs_all_is_cross_entropy_over_every_answer() -> None:
@@ -110,7 +112,7 @@ def test_every_objective_gives_finite_named_terms(model_name: str) -> None:
     for objective_class in OBJECTIVES.values():
         objective = objective_class()
         model = tiny_model(model_name, objective.defaults.bound, dropout=0.2)
-        examples = objective.examples(FACTS, 7, torch.Generator().manual_seed(0))
-        terms = objective.terms(model, whole_batch(model, examples.triples, examples.labels))
+        examples = objective.examples(FACTS[None], 7, torch.zeros(1, dtype=torch.int64))[0]
+        terms = objective.terms(model, whole_batch(model, examples))
         assert terms
         assert all(term.shape == () and torch.isfinite(term) for term in terms.values())

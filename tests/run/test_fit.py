@@ -48,6 +48,13 @@ def test_a_seed_gives_the_same_run_twice(planted: sp.KnowledgeGraph) -> None:
     assert torch.equal(*drawn)
 
 
+@pytest.mark.parametrize("changes", [{"optimiser": "adagrad-rowwise"}, {"precision": "bfloat16"}])
+def test_lighter_state_learns_too(planted: sp.KnowledgeGraph, changes: dict[str, str]) -> None:
+    run = sp.fit(planted, model="simple", dim=8, epochs=40, batch_size=64, learning_rate=0.5, **changes)
+    assert run.evaluate("test")["classification"]["all"]["uncalibrated"]["auc"] > 0.9
+    assert run.model.entities.dtype == torch.float32
+
+
 def test_stay_positive_holds_the_mean_score_at_zero(planted: sp.KnowledgeGraph) -> None:
     held = sp.fit(planted, model="distmult", dim=8, epochs=30, prior=0.2, penalty_weight=1.0, weighting="paper")
     free = sp.fit(planted, model="distmult", dim=8, epochs=30, prior=0.2, penalty_weight=0.0)

@@ -17,7 +17,8 @@ from staypositive.models import TABLES, BilinearModel, build_model
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll, StayPositive
 from staypositive.training import AdaGrad, Adam, Engine, ReferenceEngine, build_engine
 from staypositive.training.fused_cpu import FusedCpuEngine
-from staypositive.training.fused_gpu import FusedGpuEngine
+from staypositive.training.fused_gpu import FusedGpuEngine, Member, PackedRuns
+from staypositive.training.optimisers import round_at_random, rounding_bits
 
 pytest.importorskip("numba", reason="the fused CPU engine needs numba")
 
@@ -41,10 +42,13 @@ def interpreter() -> None:
 
 
 def make(kind: type, name: str, objective: Objective, dim: int = 21, **settings: object) -> Engine:
-    bound = settings.pop("bound", objective.defaults.bound)
+    bound, rowwise = settings.pop("bound", objective.defaults.bound), settings.pop("rowwise", False)
+    dtype = settings.pop("dtype", torch.float32)
     model: BilinearModel = build_model(name, 30, 4, dim, bound=bound, prior_score=-0.5, **settings)
     model.initialise(torch.Generator().manual_seed(1))
-    optimiser = AdaGrad({"entities": model.entities.data, "relations": model.relations.data}, 0.1)
+    model = model.to(dtype)
+    tables = {"entities": model.entities.data, "relations": model.relations.data}
+    optimiser = AdaGrad(tables, 0.1, rowwise=bool(rowwise))
     engine: Engine = kind(model, objective, optimiser, FACTS, 40, 3)
     return engine
 
@@ -68,12 +72,101 @@ def test_cpu_takes_the_reference_steps(name: str, objective: str, dropout: float
     assert_same_steps(FusedCpuEngine, name, {**SCOPES, **BASELINES}[objective], dropout=dropout)
 
 
+@pytest.mark.parametrize("objective", ["batch", "all-square", "negatives-l2"])
+def test_cpu_takes_the_reference_steps_rowwise(objective: str) -> None:
+    assert_same_steps(FusedCpuEngine, "complex", {**SCOPES, **BASELINES}[objective], rowwise=True, dropout=0.4)
+
+
 @pytest.mark.usefixtures("interpreter")
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
-@pytest.mark.parametrize("objective", ["batch", "all-square"])
+@pytest.mark.parametrize("objective", ["batch", "all-square", *BASELINES])
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_gpu_kernels_take_the_reference_steps(name: str, objective: str, dropout: float) -> None:
-    assert_same_steps(FusedGpuEngine, name, SCOPES[objective], dropout=dropout, epochs=1)
+    assert_same_steps(FusedGpuEngine, name, {**SCOPES, **BASELINES}[objective], dropout=dropout, epochs=1)
+
+
+@pytest.mark.usefixtures("interpreter")
+@pytest.mark.parametrize("objective", ["batch", "all", "negatives", "negatives-l2"])
+def test_gpu_kernels_rowwise(objective: str) -> None:
+    assert_same_steps(FusedGpuEngine, "simple", {**SCOPES, **BASELINES}[objective], rowwise=True, epochs=2)
+
+
+@pytest.mark.usefixtures("interpreter")
+@pytest.mark.parametrize("rowwise", [False, True])
+@pytest.mark.parametrize("objective", ["batch", "negatives-l2"])
+def test_gpu_kernels_with_rows_in_16_bits(objective: str, rowwise: bool) -> None:
+    """The same random bits round both; where 32-bit sums differ in their last bit, one entry may round otherwise."""
+    settings = {"rowwise": rowwise, "dtype": torch.bfloat16, "dropout": 0.4}
+    wanted = {**SCOPES, **BASELINES}[objective]
+    plain, fused = (
+        make(ReferenceEngine, "complex", wanted, **settings),
+        make(FusedGpuEngine, "complex", wanted, **settings),
+    )
+    before = plain.model.entities.detach().float().clone()
+    plain.run_epoch(), fused.run_epoch()
+    ours, theirs = fused.model.entities.detach().float(), plain.model.entities.detach().float()
+    assert fused.model.entities.dtype == torch.bfloat16
+    assert (theirs != before).float().mean() > 0.9
+    same = (ours == theirs).float().mean()
+    assert same > 0.98
+    torch.testing.assert_close(ours, theirs, rtol=2**-6, atol=1e-3)
+
+
+def test_rounding_at_random_keeps_the_mean() -> None:
+    values = torch.tensor([1.001, -0.3, 1e-3, 100.1]).repeat(20_000, 1)
+    bits = rounding_bits(torch.tensor(5), 0, torch.arange(20_000), 4)
+    rounded = round_at_random(values, bits).float()
+    assert rounded.unique(dim=0).shape[0] > 2
+    torch.testing.assert_close(rounded.mean(0), values[0], rtol=1e-4, atol=0)
+    assert ((rounded - values).abs() / values.abs()).max() < 2**-7
+
+
+@pytest.mark.usefixtures("interpreter")
+@pytest.mark.parametrize("baseline", [False, True])
+def test_a_pack_gives_what_each_run_gives_alone(baseline: bool) -> None:
+    def member(number: int) -> Member:
+        objective = (
+            NegativeSampling(negatives=2, l2=0.1 * number + 0.01)
+            if baseline
+            else StayPositive(penalty_weight=0.1 * number)
+        )
+        bound = objective.defaults.bound
+        model = build_model("simple", 30, 4, 8, bound=bound, prior_score=-number, dropout=0.4 * (number % 2))
+        model.initialise(torch.Generator().manual_seed(number))
+        tables = {"entities": model.entities.data, "relations": model.relations.data}
+        return Member(model, objective, AdaGrad(tables, 0.05 * (1 + number)), seed=number // 2)
+
+    pack = PackedRuns([member(number) for number in range(3)], FACTS, 40)
+    pack.run_epoch(), pack.run_epoch()
+    for number, (packed, terms) in enumerate(zip(pack.members, pack.terms(), strict=True)):
+        alone = member(number)
+        engine = ReferenceEngine(alone.model, alone.objective, alone.optimiser, FACTS, 40, alone.seed)
+        engine.run_epoch()
+        expected = engine.run_epoch()
+        assert {name: float(v) for name, v in terms.items()} == pytest.approx(
+            {name: float(v) for name, v in expected.items()}, rel=2e-5, abs=1e-6
+        )
+        torch.testing.assert_close(packed.model.entities, alone.model.entities, rtol=1e-5, atol=3e-6)
+        torch.testing.assert_close(packed.model.relations, alone.model.relations, rtol=1e-5, atol=3e-6)
+        torch.testing.assert_close(packed.optimiser.squares["entities"], alone.optimiser.squares["entities"])
+
+
+@pytest.mark.usefixtures("interpreter")
+def test_a_pack_refuses_runs_of_other_shapes() -> None:
+    members = []
+    for dim in (4, 8):
+        model = build_model("distmult", 30, 4, dim)
+        tables = {"entities": model.entities.data, "relations": model.relations.data}
+        members.append(Member(model, StayPositive(), AdaGrad(tables, 0.1), 0))
+    with pytest.raises(SettingError, match="must be alike"):
+        PackedRuns(members, FACTS, 40)
+
+
+@pytest.mark.usefixtures("interpreter")
+@pytest.mark.parametrize("objective", ["batch", "negatives"])
+def test_an_epoch_in_several_parts(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("staypositive.training.fused_gpu.MOST_STEPS", 2)
+    assert_same_steps(FusedGpuEngine, "distmult", {**SCOPES, **BASELINES}[objective], epochs=2)
 
 
 @pytest.mark.usefixtures("interpreter")
@@ -156,7 +249,7 @@ def test_choosing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     ("model", "objective", "optimiser", "said"),
     [
         ("hole", StayPositive(), "adagrad", "block family"),
-        ("distmult", NegativeSampling(), "adagrad", "no step for the objective"),
+        ("distmult", OneVsAll(), "adagrad", "no step for the objective"),
         ("distmult", StayPositive(), "adam", "AdaGrad alone"),
         ("distmult", StayPositive(), "adagrad", ""),
     ],
@@ -167,11 +260,12 @@ def test_what_the_gpu_engine_serves(model: str, objective: Objective, optimiser:
 
     built = build_model(model, 30, 4, 4)
     tables = {"entities": built.entities.data, "relations": built.relations.data}
-    reason = why_not("triton", FusedGpuEngine.serves, built, objective, build_optimiser(optimiser, tables, 0.1, 0.1))
+    gpu = ("triton", FusedGpuEngine.serves, FusedGpuEngine.dtypes)
+    reason = why_not(*gpu, built, objective, build_optimiser(optimiser, tables, 0.1, 0.1))
     assert said in reason
     assert bool(said) == bool(reason)
     double = build_model("distmult", 30, 4, 4).double()
-    assert "32-bit" in why_not("triton", FusedGpuEngine.serves, double, StayPositive(), AdaGrad(tables, 0.1))
+    assert "float32 or bfloat16 alone" in why_not(*gpu, double, StayPositive(), AdaGrad(tables, 0.1))
 
 
 def test_both_engines_give_the_same_run() -> None:

@@ -6,33 +6,89 @@ import pytest
 import torch
 
 from staypositive.models import TABLES, build_model
-from staypositive.objectives import StayPositive
-from staypositive.training import AdaGrad, ReferenceEngine
-from staypositive.training.fused_gpu import FusedGpuEngine
+from staypositive.objectives import NegativeSampling, Objective, OneVsAll, StayPositive
+from staypositive.training import AdaGrad, Engine, ReferenceEngine
+from staypositive.training.fused_gpu import FusedGpuEngine, Member, PackedRuns
+from staypositive.training.graphed import GraphedEngine
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 
+OBJECTIVES = {
+    "batch": StayPositive(penalty_weight=0.3),
+    "all": StayPositive(penalty_weight=1e-9, scope="all", power=2, weighting="paper"),
+    "negatives": NegativeSampling(negatives=3),
+    "negatives-l2": NegativeSampling(l2=0.1),
+}
 
-@pytest.mark.parametrize("dim", [6, 21, 50, 200])
-@pytest.mark.parametrize("scope", ["batch", "all"])
-@pytest.mark.parametrize("name", sorted(TABLES))
-def test_gpu_takes_the_reference_steps(name: str, scope: str, dim: int) -> None:
+
+def draw_facts() -> torch.Tensor:
     draw = torch.Generator().manual_seed(0)
-    facts = torch.stack([torch.randint(n, (5000,), generator=draw) for n in (900, 7, 900)], dim=1).cuda()
-    models = []
-    for kind in (ReferenceEngine, FusedGpuEngine):
-        model = build_model(name, 900, 7, dim, dropout=0.4, prior_score=-0.5)
-        model.initialise(torch.Generator().manual_seed(0))
-        model = model.cuda()
-        tables = {"entities": model.entities.data, "relations": model.relations.data}
-        engine = kind(model, StayPositive(scope=scope), AdaGrad(tables, 0.1), facts, 700, 3)
-        terms = [engine.run_epoch() for _ in range(2)]
-        models.append((model, terms))
-    (plain, expected), (fused, found) = models
-    torch.testing.assert_close(fused.entities, plain.entities, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(fused.relations, plain.relations, atol=1e-4, rtol=1e-4)
-    for ours, theirs in zip(found, expected, strict=True):
-        assert float(ours["facts"]) == pytest.approx(float(theirs["facts"]), rel=1e-4)
+    return torch.stack([torch.randint(n, (5000,), generator=draw) for n in (900, 7, 900)], dim=1).cuda()
+
+
+def member(name: str, objective: Objective, dim: int, number: int = 0, **extra: object) -> Member:
+    dtype, rowwise = extra.get("dtype", torch.float32), bool(extra.get("rowwise"))
+    model = build_model(name, 900, 7, dim, bound=objective.defaults.bound, dropout=0.4, prior_score=-0.5 * number)
+    model.initialise(torch.Generator().manual_seed(number))
+    model = model.cuda().to(dtype)
+    tables = {"entities": model.entities.data, "relations": model.relations.data}
+    return Member(model, objective, AdaGrad(tables, 0.1, rowwise=rowwise), 3 + number // 2)
+
+
+def build(kind: type, made: Member) -> Engine:
+    engine: Engine = kind(made.model, made.objective, made.optimiser, draw_facts(), 700, made.seed)
+    return engine
+
+
+def compare(fused: Engine, plain: Engine) -> None:
+    for _ in range(2):
+        found, expected = fused.run_epoch(), plain.run_epoch()
+    torch.testing.assert_close(fused.model.entities, plain.model.entities, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(fused.model.relations, plain.model.relations, atol=1e-4, rtol=1e-4)
+    for term, value in expected.items():
+        assert float(found[term]) == pytest.approx(float(value), rel=1e-3)
+
+
+@pytest.mark.parametrize("dim", [21, 200])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_gpu_takes_the_reference_steps(name: str, objective: str, dim: int) -> None:
+    wanted = OBJECTIVES[objective]
+    compare(build(FusedGpuEngine, member(name, wanted, dim)), build(ReferenceEngine, member(name, wanted, dim)))
+
+
+@pytest.mark.parametrize("dim", [6, 50])
+def test_gpu_rowwise(dim: int) -> None:
+    fused, plain = (member("simple", OBJECTIVES["batch"], dim, rowwise=True) for _ in range(2))
+    compare(build(FusedGpuEngine, fused), build(ReferenceEngine, plain))
+
+
+@pytest.mark.parametrize("dim", [6, 200])
+def test_gpu_with_rows_in_16_bits(dim: int) -> None:
+    made = [member("complex", OBJECTIVES["batch"], dim, dtype=torch.bfloat16) for _ in range(2)]
+    fused, plain = build(FusedGpuEngine, made[0]), build(ReferenceEngine, made[1])
+    fused.run_epoch(), plain.run_epoch()
+    ours, theirs = fused.model.entities.float(), plain.model.entities.float()
+    assert (ours == theirs).float().mean() > 0.9
+    torch.testing.assert_close(ours, theirs, atol=2e-2, rtol=2**-5)
+
+
+@pytest.mark.parametrize("objective", ["batch", "negatives-l2"])
+def test_gpu_packs_runs(objective: str) -> None:
+    wanted = OBJECTIVES[objective]
+    pack = PackedRuns([member("simple", wanted, 50, number) for number in range(5)], draw_facts(), 700)
+    pack.run_epoch(), pack.run_epoch()
+    for number, packed in enumerate(pack.members):
+        alone = build(ReferenceEngine, member("simple", wanted, 50, number))
+        alone.run_epoch(), alone.run_epoch()
+        torch.testing.assert_close(packed.model.entities, alone.model.entities, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("objective", [OneVsAll(l2=0.1), StayPositive(scope="all")], ids=lambda o: o.name)
+@pytest.mark.parametrize("name", ["complex", "rescal"])
+def test_gpu_replays_the_reference_step(name: str, objective: Objective) -> None:
+    graphed, plain = (build(kind, member(name, objective, 16)) for kind in (GraphedEngine, ReferenceEngine))
+    compare(graphed, plain)

@@ -19,15 +19,14 @@ from staypositive.experiments.bench import (
     Workload,
     bench_eager,
     bench_engine,
-    bench_pykeen,
     bench_ranking,
     bench_theorem,
     copy_bandwidth,
-    has_pykeen,
     negatives_objective,
     rows_of_figures,
 )
 from staypositive.experiments.plots import plot_figures
+from staypositive.experiments.pykeen_side import bench_pykeen, has_pykeen
 from staypositive.files import write_atomic
 from staypositive.graph import load_graph
 from staypositive.models import TABLES

@@ -5,7 +5,6 @@ Every figure is a dictionary; sides that are compared run in one process, on one
 
 from __future__ import annotations
 
-import importlib.util
 import statistics
 import time
 from collections.abc import Callable
@@ -113,27 +112,28 @@ def time_calls(call: Callable[[], Any], device: torch.device, repeats: int) -> f
 
 def new_engine(
     workload: Workload, model: str, objective: Objective, engine: str, dim: int, batch_size: int,
-    device: torch.device, dropout: float = 0.0,
+    device: torch.device, dropout: float = 0.0, optimiser: str = "adagrad", precision: str = "float32",
 ) -> Engine:  # fmt: skip
     """Build an engine for a workload."""
     built = build_model(
         model, workload.n_entities, workload.n_relations, dim, bound=objective.defaults.bound, dropout=dropout
     )
     built.initialise(torch.Generator().manual_seed(0))
-    built = built.to(device)
+    built = built.to(device).to(getattr(torch, precision))
     tables = {"entities": built.entities.data, "relations": built.relations.data}
-    optimiser = build_optimiser("adagrad", tables, 0.1, objective.defaults.accumulator)
+    stepper = build_optimiser(optimiser, tables, 0.1, objective.defaults.accumulator)
     facts = torch.as_tensor(workload.facts, device=device)
-    return build_engine(engine, built, objective, optimiser, facts, batch_size, 0)
+    return build_engine(engine, built, objective, stepper, facts, batch_size, 0)
 
 
 def bench_engine(
     workload: Workload, model: str, engine: str, dim: int, batch_size: int, device: torch.device, bandwidth: float,
-    *, objective: Objective | None = None, dropout: float = 0.0, repeats: int = 3,
+    *, objective: Objective | None = None, dropout: float = 0.0, repeats: int = 3, optimiser: str = "adagrad",
+    precision: str = "float32",
 ) -> Figure:  # fmt: skip
     """Time an epoch of one engine, shuffling and distinct rows included, against the memory's floor."""
     objective = objective or StayPositive()
-    built = new_engine(workload, model, objective, engine, dim, batch_size, device, dropout)
+    built = new_engine(workload, model, objective, engine, dim, batch_size, device, dropout, optimiser, precision)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     seconds = time_calls(built.run_epoch, device, repeats)
@@ -148,11 +148,14 @@ def bench_engine(
         "dim": dim,
         "batch": batch_size,
         "dropout": dropout,
+        "optimiser": optimiser,
+        "precision": precision,
         "negatives": objective.negatives_per_fact,
         "epoch_seconds": seconds,
         "triples_per_second": facts / seconds,
     }
-    if not objective.negatives_per_fact:  # drawn rows are not in the count of what must be moved
+    plain = (optimiser, precision, objective.touches_all_rows) == ("adagrad", "float32", False)
+    if plain and not objective.negatives_per_fact:  # what must be moved is counted for these steps alone
         fraction = floor["bytes_per_fact"] * facts / bandwidth / seconds
         figure |= {**floor, "bandwidth_fraction": fraction}
     if device.type == "cuda":
@@ -226,54 +229,6 @@ def bench_theorem(n_entities: int, n_relations: int, model: str, dim: int, repea
             "enumeration_seconds": slow, "ratio": slow / quick, "difference_of_means": gap}  # fmt: skip
 
 
-def has_pykeen() -> bool:
-    """Whether PyKEEN is installed, for a comparison side by side."""
-    return importlib.util.find_spec("pykeen") is not None
-
-
-def bench_pykeen(workload: Workload, dim: int, batch_size: int, repeats: int, negatives: int = 1) -> list[Figure]:
-    """Time PyKEEN's DistMult with drawn negatives for an epoch, and its evaluator on the test facts, on the CPU."""
-    from pykeen.evaluation import RankBasedEvaluator
-    from pykeen.models import DistMult
-    from pykeen.training import SLCWATrainingLoop
-    from pykeen.triples import CoreTriplesFactory
-
-    def factory(facts: NDArray[np.int64]) -> Any:
-        return CoreTriplesFactory(torch.as_tensor(facts), workload.n_entities, workload.n_relations)
-
-    train = factory(workload.facts)
-    model = DistMult(triples_factory=train, embedding_dim=dim, random_seed=0)
-    loop = SLCWATrainingLoop(
-        model=model, triples_factory=train, optimizer="adagrad", optimizer_kwargs={"lr": 0.1},
-        negative_sampler="basic", negative_sampler_kwargs={"num_negs_per_pos": negatives},
-    )  # fmt: skip
-    epochs = repeats + 1
-
-    def run(count: int) -> float:
-        start = time.perf_counter()
-        loop.train(train, num_epochs=count, batch_size=batch_size, use_tqdm=False, use_tqdm_batch=False)
-        return time.perf_counter() - start
-
-    seconds = (run(epochs) - run(1)) / (epochs - 1)
-    figures: list[Figure] = [
-        {"workload": workload.name, "model": "distmult", "engine": "PyKEEN", "objective": "negative-sampling",
-         "dim": dim, "batch": batch_size, "negatives": negatives, "epoch_seconds": seconds,
-         "triples_per_second": len(workload.facts) / seconds}
-    ]  # fmt: skip
-    if workload.test is not None and workload.known is not None:
-        evaluator = RankBasedEvaluator(filtered=True)
-        start = time.perf_counter()
-        evaluator.evaluate(
-            model, torch.as_tensor(workload.test), additional_filter_triples=[torch.as_tensor(workload.known)],
-            use_tqdm=False, batch_size=256,
-        )  # fmt: skip
-        took = time.perf_counter() - start
-        figures.append({"workload": workload.name, "model": "distmult", "engine": "PyKEEN ranking", "dim": dim,
-                        "facts": len(workload.test), "seconds": took,
-                        "queries_per_second": 2 * len(workload.test) / took})  # fmt: skip
-    return figures
-
-
 def negatives_objective(negatives: int) -> Objective:
     """Return the baseline with so many negatives a fact."""
     return NegativeSampling(negatives=negatives)
@@ -294,6 +249,9 @@ def rows_of_figures(
             f"{key} {figure[key]}" for key in ("batch", "entities", "relations", "negatives") if figure.get(key)
         ]
         setting += [f"dropout {figure['dropout']}"] if figure.get("dropout") else []
+        usual = {"optimiser": "adagrad", "precision": "float32"}
+        setting += [figure[key] for key, value in usual.items() if figure.get(key, value) != value]
+        setting += [figure["objective"]] if figure.get("objective") == "1vsall" else []
         for metric, unit in units.items():
             if metric in figure:
                 rows.append(

@@ -56,21 +56,17 @@ def read_triples(path: str | os.PathLike[str], header: bool | None = None) -> La
     path = Path(path)
     data = _read_bytes(path)
     text = _decode(_gunzip(data, path), path)
-    rows, lines = _csv_rows(text, path) if _is_csv(path) else _tab_rows(text)
-    if rows and (looks_like_header(rows[0]) if header is None else header):
-        log.info("%s: the first line is taken for column names", path)
-        rows, lines = rows[1:], lines[1:]
-    if not rows:
+    columns, lines = _columns(text, path, header)
+    if not lines:
         raise DataError("no triples here; expected one line `head<TAB>relation<TAB>tail` each", path)
-    width = len(rows[0])
-    if width not in (3, 4) or any(len(row) != width for row in rows):
-        _find_culprit(rows, lines, path)
-    heads, relations, tails, *rest = zip(*rows, strict=True)
+    if len(columns) not in (3, 4):
+        _find_culprit(list(zip(*columns, strict=True)), lines, path)
+    heads, relations, tails, *rest = columns
     blank = any(not label or label.isspace() for label in {*heads, *relations, *tails})
     if blank or (rest and not set(rest[0]) <= set(_SIGNS)):
-        _find_culprit(rows, lines, path)
+        _find_culprit(list(zip(*columns, strict=True)), lines, path)
     signs = np.array([_SIGNS[value] for value in rest[0]], dtype=np.int8) if rest else None
-    source = Source(path.name, sha256_bytes(data), len(rows))
+    source = Source(path.name, sha256_bytes(data), len(lines))
     return LabelledTriples((heads, relations, tails), signs, lines, source)
 
 
@@ -179,6 +175,42 @@ def _decode(data: bytes, path: Path) -> str:
 
 def _is_csv(path: Path) -> bool:
     return path.name.lower().removesuffix(".gz").endswith(".csv")
+
+
+def _columns(text: str, path: Path, header: bool | None) -> tuple[list[Sequence[str]], Sequence[int]]:
+    """Split a file into its columns, and say which line each row came from; an error where rows differ in width."""
+
+    def is_header(row: Sequence[str]) -> bool:
+        if not (looks_like_header(row) if header is None else header):
+            return False
+        log.info("%s: the first line is taken for column names", path)
+        return True
+
+    columns = [] if _is_csv(path) else _even_columns(text)
+    if columns:
+        start = int(is_header([column[0] for column in columns]))
+        return [column[start:] for column in columns] if start else columns, range(1 + start, len(columns[0]) + 1)
+    rows, lines = _csv_rows(text, path) if _is_csv(path) else _tab_rows(text)
+    if rows and is_header(rows[0]):
+        rows, lines = rows[1:], lines[1:]
+    if any(len(row) != len(rows[0]) for row in rows):
+        _find_culprit(rows, lines, path)
+    return list(zip(*rows, strict=True)), lines
+
+
+def _even_columns(text: str) -> list[Sequence[str]]:
+    """Split tab-separated text whose lines all have as many tabs, at once; empty where it is not so plain."""
+    body = text.replace("\r\n", "\n").removesuffix("\n")
+    if not body:
+        return []
+    width = body.partition("\n")[0].count("\t") + 1
+    data = np.frombuffer(f"{body}\n".encode(), dtype=np.uint8)
+    marks = data[(data == ord("\t")) | (data == ord("\n"))]
+    pattern = np.array([ord("\t")] * (width - 1) + [ord("\n")], dtype=np.uint8)
+    if width < 2 or len(marks) % width or (marks.reshape(-1, width) != pattern).any():
+        return []
+    cells = body.replace("\n", "\t").split("\t")
+    return [cells[column::width] for column in range(width)]
 
 
 def _tab_rows(text: str) -> tuple[list[list[str]], Sequence[int]]:

@@ -97,7 +97,8 @@ class BilinearModel(nn.Module, ABC):
 
     def bounded(self, weights: Tensor) -> Tensor:
         """Return weights with the bound applied, entry by entry."""
-        return torch.tanh(weights) if self.bound == "tanh" else weights
+        rows = weights.float() if weights.dtype == torch.bfloat16 else weights  # kept in 16 bits, computed in 32
+        return torch.tanh(rows) if self.bound == "tanh" else rows
 
     def form_relation_rows(self, weights: Tensor) -> Tensor:
         """Return relation rows from relation weights; NTN forms its matrix here."""
@@ -145,7 +146,7 @@ class BilinearModel(nn.Module, ABC):
         return (self.tail_query(head_rows, relation_rows) * tail_rows).sum(-1)
 
     def score_rows_with_dropout(
-        self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor, key: int
+        self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor, key: int | Tensor
     ) -> Tensor:
         """Return φ with dropout on the products before the sum; plain φ in evaluation mode or at dropout 0.
 

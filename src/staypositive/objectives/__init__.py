@@ -7,7 +7,7 @@ from typing import Any
 
 from staypositive.errors import SettingError
 from staypositive.objectives.negative_sampling import NegativeSampling
-from staypositive.objectives.objective import Batch, Defaults, Examples, Objective
+from staypositive.objectives.objective import Batch, Defaults, Objective
 from staypositive.objectives.one_vs_all import OneVsAll
 from staypositive.objectives.stay_positive import StayPositive
 
@@ -44,7 +44,6 @@ __all__ = [
     "OBJECTIVES",
     "Batch",
     "Defaults",
-    "Examples",
     "NegativeSampling",
     "Objective",
     "OneVsAll",

@@ -11,7 +11,8 @@ from torch.nn.functional import softplus
 
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
-from staypositive.objectives.objective import Batch, Defaults, Examples, Objective, option
+from staypositive.models.hashing import GOLDEN, draw_below, mix_all
+from staypositive.objectives.objective import Batch, Defaults, Objective, option
 from staypositive.objectives.penalties import l2_penalty
 
 
@@ -44,22 +45,19 @@ class NegativeSampling(Objective):
         """The negative ratio."""
         return self.negatives
 
-    def examples(self, facts: Tensor, n_entities: int, generator: torch.Generator) -> Examples:
+    def examples(self, facts: Tensor, n_entities: int, keys: Tensor) -> Tensor:
         """Return the facts, then their corruptions, drawn at once on the device."""
-        false = facts.repeat(self.negatives, 1)
-        device = facts.device
-        drawn = torch.randint(n_entities, (len(false),), generator=generator, device=device)
-        at_head = torch.rand(len(false), generator=generator, device=device) < 0.5
-        false[:, 0] = torch.where(at_head, drawn, false[:, 0])
-        false[:, 2] = torch.where(at_head, false[:, 2], drawn)
-        labels = torch.ones(len(facts) + len(false), device=device)
-        labels[len(facts) :] = -1
-        return Examples(torch.cat([facts, false]), labels)
+        false = facts.repeat(1, self.negatives, 1)
+        places = torch.arange(false.shape[1], device=facts.device)
+        hashes = mix_all(mix_all(keys + GOLDEN)[:, None] + places)
+        drawn = draw_below(n_entities, hashes)
+        at_head = mix_all(hashes + GOLDEN) < 2**31
+        false[..., 0] = torch.where(at_head, drawn, false[..., 0])
+        false[..., 2] = torch.where(at_head, false[..., 2], drawn)
+        return torch.cat([facts, false], dim=1)
 
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
         """Return `facts`, `negatives` and, where asked for, `l2`."""
-        assert batch.labels is not None
-        losses = softplus(-batch.labels * batch.logits(model))
-        facts = len(losses) // (1 + self.negatives)
-        terms = {"facts": losses[:facts].sum(), "negatives": losses[facts:].sum()}
+        true, false = batch.logits(model).tensor_split([batch.n_facts])
+        terms = {"facts": softplus(-true).sum(), "negatives": softplus(false).sum()}
         return terms | ({"l2": l2_penalty(self.l2, batch)} if self.l2 else {})

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
@@ -35,14 +34,6 @@ class Defaults(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Examples:
-    """Triples to learn from in a step, by global ids, shape (n, 3); `labels` is ±1 for each, or None: all true."""
-
-    triples: Tensor
-    labels: Tensor | None = None
-
-
-@dataclass(frozen=True)
 class Batch:
     """One step's view of the model: only the rows that the step touches.
 
@@ -53,15 +44,16 @@ class Batch:
     heads: Tensor
     relations: Tensor
     tails: Tensor
-    labels: Tensor | None
+    n_facts: int
+    """So many of the examples, the first, are facts; the rest, if any, stand for what is false."""
     entity_weights: Tensor
     relation_weights: Tensor
     entity_rows: Tensor
     relation_rows: Tensor
     batches: int
     """How many batches an epoch has: a penalty divided by it counts once an epoch."""
-    dropout_key: int
-    """What decides this step's dropout masks."""
+    key: Tensor
+    """What decides all that this step draws, such as its dropout masks (see `staypositive.models.hashing`)."""
 
     def logits(self, model: BilinearModel) -> Tensor:
         """Return φ + ψ of the examples, with the model's dropout."""
@@ -69,7 +61,7 @@ class Batch:
             embedding(self.heads, self.entity_rows),
             embedding(self.relations, self.relation_rows),
             embedding(self.tails, self.entity_rows),
-            self.dropout_key,
+            self.key,
         )
         return scores + model.prior_score
 
@@ -90,9 +82,12 @@ class Objective(ABC):
         """How many negatives are drawn for each fact: 0 is the point of this library."""
         return 0
 
-    def examples(self, facts: Tensor, n_entities: int, generator: torch.Generator) -> Examples:
-        """Return what a step learns from, given its facts: by default the facts alone."""
-        return Examples(facts)
+    def examples(self, facts: Tensor, n_entities: int, keys: Tensor) -> Tensor:
+        """Return the triples, by global ids, that some steps learn from: by default their facts alone.
+
+        `facts` has shape (steps, n, 3) and `keys` (steps,); the result (steps, m, 3), each step's facts first.
+        """
+        return facts
 
     @abstractmethod
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:

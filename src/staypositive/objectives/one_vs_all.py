@@ -10,7 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
-from staypositive.models.dropout import keep_mask, mix
+from staypositive.models.dropout import keep_mask
+from staypositive.models.hashing import mix_all
 from staypositive.objectives.objective import Batch, Defaults, Objective, option
 from staypositive.objectives.penalties import l2_penalty
 
@@ -49,6 +50,6 @@ class OneVsAll(Objective):
 
     def _answer(self, model: BilinearModel, batch: Batch, query: Tensor, answers: Tensor, side: int) -> Tensor:
         if model.training and model.dropout:
-            keep = keep_mask(mix(batch.dropout_key + side), len(query), query.shape[-1], model.dropout, query.device)
+            keep = keep_mask(mix_all(batch.key + side), len(query), query.shape[-1], model.dropout, query.device)
             query = query * keep / (1 - model.dropout)
         return cross_entropy(query @ batch.entity_rows.T, answers)

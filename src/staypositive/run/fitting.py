@@ -50,7 +50,7 @@ def fit(
         torch.set_num_threads(chosen.threads)
     device = resolve_device(chosen.device)
     origin = provenance(graph, device, __version__)
-    model = new_model(graph, chosen).to(device)
+    model = new_model(graph, chosen).to(device).to(getattr(torch, chosen.precision))
     engine = _engine(model, graph, chosen, device)
     origin["engine"] = type(engine).__name__
     validate, monitor = _validation(graph, chosen)
@@ -67,9 +67,11 @@ def fit(
         )
     except DivergedError as error:
         kept: TrainingResult = error.run
+        model.float()
         raise DivergedError(
             str(error), run=Run(graph, model, chosen, kept.history, kept.best_epoch, origin)
         ) from None
+    model.float()
     return Run(graph, model, chosen, result.history, result.best_epoch, origin)
 
 

@@ -16,7 +16,7 @@ from staypositive.errors import SettingError
 from staypositive.models import BOUNDS, CLOSED_WORLD, MODELS
 from staypositive.objectives import Objective, StayPositive, build_objective
 from staypositive.objectives.objective import option
-from staypositive.training import ENGINES, MONITORS, OPTIMISERS
+from staypositive.training import ENGINES, MONITORS, OPTIMISERS, PRECISIONS
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,9 @@ class Settings:
     init_scale: float | None = option(None, "weights start uniform in ±this; default 6/√dim (1vsall: 0.001)")
     optimiser: str = option("adagrad", "the optimiser", choices=OPTIMISERS)
     learning_rate: float = option(0.1, "the learning rate")
+    precision: str = option(
+        "float32", "how rows are kept while training; bfloat16 halves them, rounded at random", choices=PRECISIONS
+    )
     accumulator: float | None = option(None, "AdaGrad's first sum of squares; default 0.1 (1vsall: 1e-10)")
     batch_size: int = option(1024, "facts a step")
     epochs: int = option(200, "passes over the facts, at most")

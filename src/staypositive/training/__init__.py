@@ -3,13 +3,14 @@
 from staypositive.training.engine import Engine, ReferenceEngine
 from staypositive.training.engines import ENGINES, build_engine
 from staypositive.training.loop import MONITORS, Callback, EpochRecord, TrainingResult, Validate, train
-from staypositive.training.optimisers import OPTIMISERS, AdaGrad, Adam, RowOptimiser, build_optimiser
+from staypositive.training.optimisers import OPTIMISERS, PRECISIONS, AdaGrad, Adam, RowOptimiser, build_optimiser
 from staypositive.training.progress import ProgressBar
 
 __all__ = [
     "ENGINES",
     "MONITORS",
     "OPTIMISERS",
+    "PRECISIONS",
     "AdaGrad",
     "Adam",
     "Callback",

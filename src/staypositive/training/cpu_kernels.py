@@ -189,7 +189,7 @@ def accumulate(
 @njit(parallel=True, **_OPTIONS)
 def adagrad(
     table: Any, squares: Any, found: Any, count: int, rows: Any, gradients: Any, parts: int, push: Any, pull: float,
-    decay: float, bounded: bool, rate: float, epsilon: float,
+    decay: float, bounded: bool, rate: float, epsilon: float, rowwise: bool,
 ) -> None:  # fmt: skip
     """Take the AdaGrad step of each touched row: the examples' gradient, the penalty's pull · push, L2."""
     pulled, decayed = np.float32(pull), np.float32(decay)
@@ -201,14 +201,28 @@ def adagrad(
                 other = gradients[part, u]
                 for k in range(g.shape[0]):
                     g[k] += other[k]
-            for k in range(w.shape[0]):
-                slope = g[k] + pulled * push[k]
-                if bounded:
-                    slope *= _ONE - row[k] * row[k]
-                slope += decayed * w[k]
-                square = s[k] + slope * slope
-                s[k] = square
-                w[k] -= rated * slope / (np.sqrt(square) + small)
+            if rowwise:
+                total = np.float32(0)
+                for k in range(w.shape[0]):
+                    slope = g[k] + pulled * push[k]
+                    if bounded:
+                        slope *= _ONE - row[k] * row[k]
+                    slope += decayed * w[k]
+                    g[k] = slope
+                    total += slope * slope
+                s[0] += total / np.float32(w.shape[0])
+                step = rated / (np.sqrt(s[0]) + small)
+                for k in range(w.shape[0]):
+                    w[k] -= step * g[k]
+            else:
+                for k in range(w.shape[0]):
+                    slope = g[k] + pulled * push[k]
+                    if bounded:
+                        slope *= _ONE - row[k] * row[k]
+                    slope += decayed * w[k]
+                    square = s[k] + slope * slope
+                    s[k] = square
+                    w[k] -= rated * slope / (np.sqrt(square) + small)
 
 
 def available_threads(wanted: int) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
-from staypositive.models.dropout import step_key
+from staypositive.models.hashing import step_keys
 from staypositive.objectives import Batch, Objective
 from staypositive.training.optimisers import RowOptimiser
 
@@ -67,24 +67,27 @@ class ReferenceEngine(Engine):
 
     def step(self, facts: Tensor) -> dict[str, Tensor]:
         """Take one step on some facts, shape (n, 3); return the terms of its loss before the step."""
-        batch, entity_ids, relation_ids = self._batch(facts)
+        key = step_keys(self.seed, self.steps, 1, facts.device)
+        self.steps += 1
+        return self._step(facts, key)
+
+    def _step(self, facts: Tensor, key: Tensor) -> dict[str, Tensor]:
+        batch, entity_ids, relation_ids = self._batch(facts, key)
         terms = self.objective.terms(self.model, batch)
         loss = torch.stack(list(terms.values())).sum()
         gradients = torch.autograd.grad(loss, (batch.entity_weights, batch.relation_weights))
         finite = torch.isfinite(loss)  # stays on the device: a bad step is masked, not waited for
-        self.optimiser.begin_step()
-        self.steps += 1
+        self.optimiser.begin_step(batch.key)
         for table, ids, gradient in zip(
             ("entities", "relations"), (entity_ids, relation_ids), gradients, strict=True
         ):
             self.optimiser.update(table, ids, torch.where(finite, gradient, torch.zeros_like(gradient)))
         return {name: term.detach() for name, term in terms.items()}
 
-    def _batch(self, facts: Tensor) -> tuple[Batch, Tensor | None, Tensor | None]:
+    def _batch(self, facts: Tensor, key: Tensor) -> tuple[Batch, Tensor | None, Tensor | None]:
         """Gather the rows that the step touches; None stands for all rows."""
         model, objective = self.model, self.objective
-        examples = objective.examples(facts, model.n_entities, self.generator)
-        heads, relations, tails = examples.triples.unbind(1)
+        heads, relations, tails = objective.examples(facts[None], model.n_entities, key)[0].unbind(1)
         entity_ids = relation_ids = None
         if not objective.touches_all_rows:
             entity_ids, positions = torch.unique(torch.cat([heads, tails]), return_inverse=True)
@@ -96,17 +99,18 @@ class ReferenceEngine(Engine):
             heads=heads,
             relations=relations,
             tails=tails,
-            labels=examples.labels,
+            n_facts=len(facts),
             entity_weights=entity_weights,
             relation_weights=relation_weights,
             entity_rows=model.bounded(entity_weights),
             relation_rows=model.form_relation_rows(relation_weights),
             batches=self.batches,
-            dropout_key=step_key(self.seed, self.steps),
+            key=key[0],
         )
         return batch, entity_ids, relation_ids
 
 
 def _leaf(table: Tensor, ids: Tensor | None) -> Tensor:
+    """Return rows as a leaf of the graph, in 32 bits where the table keeps 16."""
     rows = table.detach() if ids is None else table.detach()[ids]
-    return rows.requires_grad_()
+    return (rows.float() if rows.dtype == torch.bfloat16 else rows).requires_grad_()

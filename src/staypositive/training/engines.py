@@ -13,6 +13,7 @@ from staypositive.training.engine import Engine, ReferenceEngine
 from staypositive.training.fused import why_not
 from staypositive.training.fused_cpu import FusedCpuEngine
 from staypositive.training.fused_gpu import FusedGpuEngine
+from staypositive.training.graphed import GraphedEngine
 from staypositive.training.optimisers import RowOptimiser
 
 log = logging.getLogger(__name__)
@@ -36,12 +37,14 @@ def build_engine(
     if name not in ENGINES:
         raise SettingError(f"expected an engine among {', '.join(ENGINES)}, got {name!r}")
     on_gpu = facts.device.type == "cuda"
-    package, serves = ("triton", FusedGpuEngine.serves) if on_gpu else ("numba", FusedCpuEngine.serves)
-    reason = why_not(package, serves, model, objective, optimiser)
+    fused: type[FusedGpuEngine | FusedCpuEngine] = FusedGpuEngine if on_gpu else FusedCpuEngine
+    reason = why_not(fused.package, fused.serves, fused.dtypes, model, objective, optimiser)
     if name == "fused" and reason:
         raise SettingError(f"the fused engine cannot be used here: {reason}")
-    kind: type[FusedGpuEngine | FusedCpuEngine | ReferenceEngine] = ReferenceEngine
+    kind: type[FusedGpuEngine | ReferenceEngine] = ReferenceEngine
     if name != "reference" and not reason:
-        kind = FusedGpuEngine if on_gpu else FusedCpuEngine
+        kind = fused
+    elif name == "auto" and GraphedEngine.serves(objective, optimiser, facts.device):
+        kind = GraphedEngine
     log.info("engine: %s%s", kind.__name__, f" ({reason})" if reason else "")
     return kind(model, objective, optimiser, facts, batch_size, seed)

@@ -14,6 +14,7 @@ from staypositive.training.optimisers import AdaGrad, RowOptimiser
 def why_not(
     package: str,
     objectives: tuple[type[Objective], ...],
+    dtypes: tuple[torch.dtype, ...],
     model: BilinearModel,
     objective: Objective,
     optimiser: RowOptimiser,
@@ -27,6 +28,6 @@ def why_not(
         return f"it has no step for the objective {objective.name}"
     if not isinstance(optimiser, AdaGrad):
         return "it has AdaGrad alone"
-    if model.entities.dtype != torch.float32:
-        return "it computes in 32-bit floats alone"
+    if model.entities.dtype not in dtypes:
+        return f"it keeps rows as {' or '.join(str(dtype).removeprefix('torch.') for dtype in dtypes)} alone"
     return ""

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from staypositive.models import BilinearModel, BlockModel
-from staypositive.models.dropout import drop_threshold, step_key
+from staypositive.models.dropout import drop_threshold
+from staypositive.models.hashing import step_keys
 from staypositive.objectives import NegativeSampling, Objective, StayPositive
 from staypositive.training.engine import ReferenceEngine
 from staypositive.training.optimisers import AdaGrad, RowOptimiser
@@ -47,7 +48,9 @@ class _Table:
 class FusedCpuEngine(ReferenceEngine):
     """Takes the reference engine's steps through compiled kernels."""
 
+    package: ClassVar[str] = "numba"
     serves: ClassVar[tuple[type[Objective], ...]] = (StayPositive, NegativeSampling)
+    dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32,)
 
     def __init__(
         self,
@@ -85,7 +88,8 @@ class FusedCpuEngine(ReferenceEngine):
     def step(self, facts: Tensor) -> dict[str, Tensor]:
         """Take one step; see `ReferenceEngine.step`."""
         model, kernels, objective = self.model, self.kernels, self.objective
-        examples = objective.examples(facts, model.n_entities, self.generator).triples.numpy()
+        key = step_keys(self.seed, self.steps, 1, facts.device)
+        examples = objective.examples(facts[None], model.n_entities, key)[0].numpy()
         if len(self.slope) < len(examples):
             self.slope = np.zeros(len(examples))
         entities, relations, bounded = self.entity_table, self.relation_table, model.bound == "tanh"
@@ -97,24 +101,23 @@ class FusedCpuEngine(ReferenceEngine):
         ]
         dropped = drop_threshold(model.dropout) if model.training else 0
         factors = self.kept_factors if dropped else self.factors
-        key = step_key(self.seed, self.steps)
         self.steps += 1
         slots = entities.slots, relations.slots
         true, false = kernels.slopes(
             examples, len(facts), *slots, entities.rows, relations.rows, self.terms, factors, self.dim,
-            model.prior_score, dropped, key, self.slope,
+            model.prior_score, dropped, int(key), self.slope,
         )  # fmt: skip
         terms, pull, decay = self._objective_terms(true, false, sum(squares))
         if abs(sum(terms.values())) < LARGEST > abs(pull):  # false for NaN too
             kernels.accumulate(
                 examples, self.slope, *slots, entities.rows, relations.rows, self.terms, factors, self.dim, dropped,
-                key, parts, entities.gradients, relations.gradients,
+                int(key), parts, entities.gradients, relations.gradients,
             )  # fmt: skip
             rate, epsilon = self.adagrad.learning_rate, self.adagrad.epsilon
             for t in (entities, relations):
                 kernels.adagrad(
                     t.weights, t.squares, t.found, t.count, t.rows, t.gradients, parts, t.push, pull, decay, bounded,
-                    rate, epsilon,
+                    rate, epsilon, self.adagrad.rowwise,
                 )  # fmt: skip
         return {name: torch.tensor(value, dtype=torch.float32) for name, value in terms.items()}
 

@@ -1,26 +1,240 @@
-"""The fused engine on the GPU: the steps of the reference engine, an epoch in one replay of a CUDA graph."""
+"""The fused engine on the GPU: the steps of the reference engine, many of them in one replay of a CUDA graph.
+
+`PackedRuns` is the machinery: several runs on the same facts, side by side in every launch. One run alone is a pack
+of one, and that is `FusedGpuEngine`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from staypositive.errors import SettingError
 from staypositive.models import BilinearModel, BlockModel
-from staypositive.models.dropout import drop_threshold, mix
-from staypositive.objectives import Objective, StayPositive
+from staypositive.models.dropout import drop_threshold
+from staypositive.models.hashing import mix
+from staypositive.objectives import NegativeSampling, Objective, StayPositive
 from staypositive.training.engine import Engine
 from staypositive.training.optimisers import AdaGrad, RowOptimiser
+from staypositive.training.plan import StepPlan
 
-MOST_GRAPHED_STEPS = 4096
-"""Longer epochs are launched step by step: their steps are large, and a graph of them would be too."""
+MOST_STEPS = 1024
+"""Steps of one graph; a longer epoch replays it."""
+MOST_EXAMPLES = 2**24
+"""Examples planned at once: bounds the memory of the plan."""
+PROGRAMS = 4096
+"""How many programs share out the rows of a step, over all runs."""
+LARGE_STEP = 8192
+"""From so many examples a run, programs of `examples` take twice as many: measured on an H200."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One run of a pack."""
+
+    model: BlockModel
+    objective: StayPositive | NegativeSampling
+    optimiser: AdaGrad
+    seed: int
+
+    def shape(self) -> tuple[Any, ...]:
+        """Return what the runs of a pack must have in common."""
+        model, objective = self.model, self.objective
+        power = objective.power if isinstance(objective, StayPositive) else 0
+        return (
+            model.table, model.dim, model.bound, model.scale, model.entities.shape, model.relations.shape,
+            model.entities.dtype, type(objective), objective.negatives_per_fact, objective.touches_all_rows, power,
+            self.optimiser.rowwise,
+        )  # fmt: skip
+
+    def knobs(self, batches: int) -> list[float]:
+        """Return what the runs of a pack may differ in, in the kernels' order."""
+        model, objective = self.model, self.objective
+        factor = model.scale * abs(model.table.terms[0].coefficient)
+        keep = 1 - drop_threshold(model.dropout) / 2**32
+        weight = objective.weight(batches) if isinstance(objective, StayPositive) else 0.0
+        decay = objective.l2 / batches if isinstance(objective, NegativeSampling) else 0.0
+        rate, epsilon = self.optimiser.learning_rate, self.optimiser.epsilon
+        return [model.prior_score, factor / keep, factor, rate, epsilon, weight, decay, 0.0]
+
+
+class PackedRuns:
+    """Trains runs of one shape on the same facts at once; each is what it would be alone.
+
+    The members' tables become parts of larger ones. Sums run in no fixed order, as atomics do.
+    """
+
+    def __init__(self, members: Sequence[Member], facts: Tensor, batch_size: int) -> None:
+        from staypositive.training import gpu_kernels
+
+        first = members[0]
+        if any(member.shape() != first.shape() for member in members):
+            raise SettingError("the runs of a pack must be alike but for their rates, weights, priors and dropouts")
+        self.kernels, self.members, self.facts = gpu_kernels, list(members), facts
+        self.batch_size = min(batch_size, len(facts))
+        self.batches = -(-len(facts) // self.batch_size)
+        self.device = device = facts.device
+        model, objective = first.model, first.objective
+        step_size = self.batch_size * (1 + objective.negatives_per_fact)
+        self.chunk = max(1, min(self.batches, MOST_STEPS, MOST_EXAMPLES // step_size))
+        seeds = sorted({member.seed for member in members})
+        self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+        self.plan = StepPlan(
+            objective, self.batch_size, self.chunk, model.n_entities, model.n_relations, seeds, device
+        )
+        self.weights = {
+            name: _join([getattr(member.model, name) for member in members], _set_data)
+            for name in ("entities", "relations")
+        }
+        self.squares = {
+            name: _join([member.optimiser.squares[name] for member in members], Tensor.set_) for name in self.weights
+        }
+        for member in members:
+            for name in self.weights:
+                member.optimiser.tables[name] = getattr(member.model, name).data
+        self.gradients = {
+            name: torch.zeros(len(members), self.plan.most_rows(name), weights.shape[2], device=device)
+            for name, weights in self.weights.items()
+        }
+        width = sum(weights.shape[2] for weights in self.weights.values())
+        self.sums = torch.zeros(2, len(members), gpu_kernels.COPIES.value, width, device=device)
+        self.losses = torch.zeros(len(members), self.chunk, gpu_kernels.LOSSES.value, device=device)
+        self.totals = torch.zeros(len(members), gpu_kernels.LOSSES.value, dtype=torch.float64, device=device)
+        self.orders = torch.zeros(len(seeds), len(facts), dtype=torch.int64, device=device)
+        self.part = torch.zeros(len(seeds), self.chunk * self.batch_size, dtype=torch.int64, device=device)
+        self.steps_before = torch.zeros(1, dtype=torch.int64, device=device)
+        self.plan_of_run = torch.tensor(
+            [seeds.index(member.seed) for member in members], dtype=torch.int32, device=device
+        )
+        self.knobs = torch.tensor([member.knobs(self.batches) for member in members], device=device)
+        self.hashes = torch.tensor(
+            [[drop_threshold(member.model.dropout), mix(member.seed)] for member in members], device=device
+        )
+        self.graphs: dict[int, Any] = {}
+        self.constants = self._constants(first)
+
+    def _constants(self, member: Member) -> dict[str, dict[str, Any]]:
+        """Return each kernel's compile-time constants."""
+        model, objective, table = member.model, member.objective, member.model.table
+        wide = 1 << max(4, (model.dim - 1).bit_length())
+        shape = {"DIM": model.dim, "WIDE": wide, "BOUNDED": model.bound == "tanh"}
+        terms = {
+            "CODE": self.kernels.encode_terms(table), "TERMS": len(table.terms),
+            "EB": table.entity_blocks, "RB": table.relation_blocks, "ROWS": max(1, 1024 // wide), **shape,
+        }  # fmt: skip
+        is_positive, all_rows = isinstance(objective, StayPositive), objective.touches_all_rows
+        large = 2 if self.plan.step_size >= LARGE_STEP else 1
+        examples = {
+            "ROWS": large * terms["ROWS"], "num_warps": large * 4,
+            "DROPOUT": any(m.model.dropout > 0 for m in self.members), "SUMS": is_positive and not all_rows,
+            "NEGATIVES": not is_positive,
+        }  # fmt: skip
+        adagrad = {
+            "ALL_ROWS": all_rows, "PENALTY": objective.power if isinstance(objective, StayPositive) else 0,
+            "ROWWISE": member.optimiser.rowwise, "L2": not is_positive and all_rows,
+            "ROUND": model.entities.dtype == torch.bfloat16,
+        }  # fmt: skip
+        sums = {**shape, "ALL_BLOCKS": table.entity_blocks + table.relation_blocks, "ROWS": 64}
+        return {"examples": {**terms, **examples}, "adagrad": {**terms, **adagrad}, "sum_rows": sums}
+
+    def run_epoch(self) -> Tensor:
+        """Go once through all facts; return the sums of loss terms, shape (runs, 4)."""
+        for order, generator in zip(self.orders, self.generators, strict=True):
+            torch.randperm(len(order), generator=generator, out=order)
+        self.totals.zero_()
+        for start in range(0, len(self.facts), self.chunk * self.batch_size):
+            chosen = self.orders[:, start : start + self.chunk * self.batch_size]
+            self.part[:, : chosen.shape[1]] = chosen
+            self._run(chosen.shape[1])
+        return self.totals
+
+    def terms(self) -> list[dict[str, Tensor]]:
+        """Return each run's mean loss terms a fact in the last epoch, as the reference engine names them."""
+        facts, negatives, penalty, squares = (self.totals / len(self.facts)).unbind(1)
+        result = []
+        for run, member in enumerate(self.members):
+            objective = member.objective
+            if isinstance(objective, StayPositive):
+                result.append({"facts": facts[run], "penalty": penalty[run]})
+            else:
+                l2 = {"l2": squares[run] * (objective.l2 / 2 / self.batches)} if objective.l2 else {}
+                result.append({"facts": facts[run], "negatives": negatives[run]} | l2)
+        return result
+
+    def _run(self, count: int) -> None:
+        """Take the steps through the first `count` facts of the part at hand."""
+        if self.device.type != "cuda":
+            self._steps(count)
+            return
+        if count not in self.graphs:  # compile and capture; the warm-up must not train
+            kept = [(tensor, tensor.clone()) for tensor in self._state()]
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                self._steps(count)
+            torch.cuda.current_stream().wait_stream(stream)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._steps(count)
+            self.graphs[count] = graph
+            for tensor, value in kept:
+                tensor.copy_(value)
+        self.graphs[count].replay()
+
+    def _state(self) -> list[Tensor]:
+        return [*self.weights.values(), *self.squares.values(), self.steps_before, self.totals]
+
+    def _steps(self, count: int) -> None:
+        """Plan and launch every step."""
+        for plan, part in enumerate(self.part):
+            self.plan.fill(plan, self.facts[part[:count]], self.steps_before)
+        self.losses.zero_()
+        self.sums.zero_()
+        steps = -(-count // self.batch_size)
+        for step in range(steps):
+            self._step(step, min(self.batch_size, count - step * self.batch_size))
+        self.steps_before += steps
+        self.totals += self.losses.sum(1, dtype=torch.float64)
+
+    def _step(self, step: int, n_facts: int) -> None:
+        kernels, plan, runs = self.kernels, self.plan, len(self.members)
+        n = n_facts * plan.step_size // plan.batch_size
+        counts = plan.rows["entities"], plan.rows["relations"]
+        rooms = self.gradients["entities"].shape[1], self.gradients["relations"].shape[1]
+        sums, constants = self.sums[step % 2], self.constants
+        per = constants["examples"]["ROWS"]
+        kernels.examples[(-(-n // per), runs)](
+            plan.ids, plan.slots, plan.size, self.plan_of_run, step * plan.step_size, n, n_facts,
+            *_both(self.weights), *counts, *_both(self.gradients), *rooms, sums, self.losses, self.chunk, step,
+            self.steps_before, self.knobs, self.hashes, **constants["examples"],
+        )  # fmt: skip
+        if plan.all_rows and constants["adagrad"]["PENALTY"]:
+            blocks = constants["examples"]["EB"], constants["examples"]["RB"]
+            for offset, size, rows, count in zip((0, blocks[0]), blocks, _both(self.weights), counts, strict=True):
+                kernels.sum_rows[(-(-count // 64), runs)](
+                    rows, count, sums, OFFSET=offset, BLOCKS=size, **constants["sum_rows"]
+                )
+        per, share = constants["adagrad"]["ROWS"], max(16, PROGRAMS // runs)
+        most = counts if plan.all_rows else (min(2 * n, rooms[0]), min(n, rooms[1]))
+        lanes = [min(share, -(-rows // per)) for rows in most]
+        kernels.adagrad[(sum(lanes), runs)](
+            *_both(self.weights), *_both(self.squares), *_both(self.gradients), *_both(plan.found), plan.starts,
+            self.plan_of_run, *counts, *rooms, *(plan.found[name].shape[1] for name in plan.rows), *lanes, sums,
+            self.sums[1 - step % 2], self.losses, self.chunk, step, self.steps_before, self.knobs, self.hashes,
+            **constants["adagrad"],
+        )  # fmt: skip
 
 
 class FusedGpuEngine(Engine):
-    """Takes the reference engine's steps through Triton kernels. Sums run in no fixed order, as atomics do."""
+    """Takes the reference engine's steps through Triton kernels."""
 
-    serves: ClassVar[tuple[type[Objective], ...]] = (StayPositive,)
+    package: ClassVar[str] = "triton"
+    serves: ClassVar[tuple[type[Objective], ...]] = (StayPositive, NegativeSampling)
+    dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.bfloat16)
 
     def __init__(
         self,
@@ -31,115 +245,32 @@ class FusedGpuEngine(Engine):
         batch_size: int,
         seed: int,
     ) -> None:
-        from staypositive.training import gpu_kernels
-
         assert isinstance(model, BlockModel)
-        assert isinstance(objective, StayPositive)
+        assert isinstance(objective, StayPositive | NegativeSampling)
         assert isinstance(optimiser, AdaGrad)
-        self.kernels, self.model, self.table = gpu_kernels, model, model.table
-        self.objective, self.optimiser = objective, optimiser
-        self.triples, self.batch_size, self.seed = facts.to(torch.int32), min(batch_size, len(facts)), seed
-        self.batches = -(-len(facts) // batch_size)
-        device = self.device = facts.device
-        self.generator = torch.Generator(device).manual_seed(seed)
-        self.bounded = model.bound == "tanh"
-        self.weights = {"entities": model.entities.data, "relations": model.relations.data}
-        self.rows = {name: model.bounded(w).clone() if self.bounded else w for name, w in self.weights.items()}
-        self.gradients = {name: torch.zeros_like(w) for name, w in self.weights.items()}
-        blocks = model.table.entity_blocks + model.table.relation_blocks
-        self.stamps = {n: torch.zeros(len(w), dtype=torch.int32, device=device) for n, w in self.weights.items()}
-        room = {"entities": 2 * self.batch_size, "relations": self.batch_size}
-        self.found = {
-            n: torch.zeros(min(room[n], len(w)) + 1, dtype=torch.int32, device=device)
-            for n, w in self.weights.items()
-        }
-        self.order = torch.zeros(len(facts), dtype=torch.int64, device=device)
-        self.steps_before = torch.zeros(1, dtype=torch.int64, device=device)
-        self.counts = torch.zeros(self.batches, 2, dtype=torch.int32, device=device)
-        self.sums = torch.zeros(self.batches, gpu_kernels.COPIES, blocks * model.dim, device=device)
-        self.losses = torch.zeros(self.batches, 2, device=device)
-        self.push, self.control = torch.zeros(blocks * model.dim, device=device), torch.zeros(2, device=device)
-        self.graph: Any = None
+        self.model = model
+        self.pack = PackedRuns([Member(model, objective, optimiser, seed)], facts, batch_size)
 
     def run_epoch(self) -> dict[str, Tensor]:
         """Shuffle on the device, then replay the epoch."""
         self.model.train()
-        torch.randperm(len(self.order), generator=self.generator, out=self.order)
-        if self.device.type == "cuda" and self.batches <= MOST_GRAPHED_STEPS:
-            self._replay()
-        else:
-            self._steps()
-        totals = self.losses.double().sum(0) / len(self.triples)
-        return {"facts": totals[0], "penalty": totals[1]}
+        self.pack.run_epoch()
+        return self.pack.terms()[0]
 
-    def _steps(self) -> None:
-        """Launch every step of an epoch."""
-        for buffer in (self.counts, self.sums, self.losses):
-            buffer.zero_()
-        for step in range(self.batches):
-            start = step * self.batch_size
-            self._step(step, start, min(self.batch_size, len(self.order) - start))
-        self.steps_before += self.batches
 
-    def _replay(self) -> None:
-        if self.graph is None:  # compile and capture on copies of nothing: the warm-up must not train
-            kept = self._state()
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                self._steps()
-            torch.cuda.current_stream().wait_stream(stream)
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph):
-                self._steps()
-            for tensor, value in kept:
-                tensor.copy_(value)
-        self.graph.replay()
+def _both(tables: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    return tables["entities"], tables["relations"]
 
-    def _state(self) -> list[tuple[Tensor, Tensor]]:
-        own = [*self.weights.values(), *self.optimiser.squares.values(), *self.stamps.values(), self.steps_before]
-        own += list(self.rows.values()) if self.bounded else []
-        return [(tensor, tensor.clone()) for tensor in own]
 
-    def _step(self, step: int, start: int, n: int) -> None:
-        kernels, model, table, objective = self.kernels, self.model, self.table, self.objective
-        wide = 1 << max(4, (model.dim - 1).bit_length())
-        shape: dict[str, Any] = {"DIM": model.dim, "WIDE": wide}
-        terms = {"CODE": kernels.encode_terms(table), "TERMS": len(table.terms)}
-        blocks = {"EB": table.entity_blocks, "RB": table.relation_blocks}
-        copies = {"SUM_COPIES": kernels.COPIES}
-        all_rows, per = objective.touches_all_rows, max(1, 1024 // wide)
-        factor = model.scale * abs(table.terms[0].coefficient)
-        threshold = drop_threshold(model.dropout)
-        kernels.examples[(-(-n // per),)](
-            self.triples, self.order, start, n, self.rows["entities"], self.rows["relations"],
-            self.gradients["entities"], self.gradients["relations"], self.stamps["entities"],
-            self.stamps["relations"], self.found["entities"], self.found["relations"], self.counts, self.sums,
-            self.losses, self.steps_before, step, mix(self.seed), threshold, model.prior_score,
-            factor / (1 - threshold / 2**32),
-            **terms, **blocks, **shape, **copies, ROWS=per, DROPOUT=threshold > 0, ALL_ROWS=all_rows,
-        )  # fmt: skip
-        if all_rows:
-            for offset, (name, size) in zip((0, blocks["EB"]), self._sizes().items(), strict=True):
-                rows = self.rows[name]
-                kernels.sum_rows[(-(-len(rows) // 64),)](
-                    rows, len(rows), self.sums, step, OFFSET=offset, BLOCKS=size, ALL_BLOCKS=sum(blocks.values()),
-                    ROWS=64, **shape, **copies,
-                )  # fmt: skip
-        kernels.penalty[(1,)](
-            self.sums, self.losses, self.push, self.control, step, factor, objective.weight(self.batches),
-            **terms, **blocks, **shape, **copies, SQUARED=objective.power == 2,
-        )  # fmt: skip
-        for which, (name, size) in enumerate(self._sizes().items()):
-            weights = self.weights[name]
-            listed = len(weights) if all_rows else min((2 - which) * n, len(weights))
-            kernels.adagrad[(-(-listed // per),)](
-                weights, self.optimiser.squares[name], self.rows[name], self.gradients[name], self.found[name],
-                self.counts, step, self.push[which * blocks["EB"] * model.dim :], self.control,
-                self.optimiser.learning_rate, self.optimiser.epsilon, len(weights), WHICH=which, BLOCKS=size,
-                ROWS=per, BOUNDED=self.bounded, ALL_ROWS=all_rows, **shape,
-            )  # fmt: skip
+def _set_data(parameter: Tensor, data: Tensor) -> None:
+    parameter.data = data
 
-    def _sizes(self) -> dict[str, int]:
-        """Blocks of each table."""
-        return {"entities": self.table.entity_blocks, "relations": self.table.relation_blocks}
+
+def _join(tables: Sequence[Tensor], put: Any) -> Tensor:
+    """Return tables as one, shape (runs, rows, width), and make each a view of its part; one alone stays itself."""
+    if len(tables) == 1:
+        return tables[0].detach()[None]
+    joined = torch.stack([table.detach() for table in tables])
+    for table, part in zip(tables, joined, strict=True):
+        put(table, part)
+    return joined

@@ -1,0 +1,84 @@
+"""The reference step as a CUDA graph, for objectives whose steps all have the same shapes: one launch a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from staypositive.models import BilinearModel
+from staypositive.models.hashing import step_keys
+from staypositive.objectives import Objective
+from staypositive.training.engine import ReferenceEngine
+from staypositive.training.optimisers import AdaGrad, RowOptimiser
+
+
+class GraphedEngine(ReferenceEngine):
+    """Captures one step of the reference engine and replays it.
+
+    An objective that touches all rows needs no distinct rows, so nothing in its step depends on the data's values:
+    every kernel can be recorded. The last, short batch of an epoch is stepped through as usual.
+    """
+
+    graph: Any = None
+
+    @staticmethod
+    def serves(objective: Objective, optimiser: RowOptimiser, device: torch.device) -> bool:
+        """Return whether these steps can be captured."""
+        return device.type == "cuda" and objective.touches_all_rows and isinstance(optimiser, AdaGrad)
+
+    def __init__(
+        self,
+        model: BilinearModel,
+        objective: Objective,
+        optimiser: RowOptimiser,
+        facts: Tensor,
+        batch_size: int,
+        seed: int,
+    ) -> None:
+        super().__init__(model, objective, optimiser, facts, batch_size, seed)
+        self.chosen = torch.zeros(min(batch_size, len(facts)), dtype=torch.int64, device=facts.device)
+        self.key = torch.zeros(1, dtype=torch.int64, device=facts.device)
+        self.totals: dict[str, Tensor] = {}
+
+    def run_epoch(self) -> dict[str, Tensor]:
+        """Shuffle, then replay the step on each batch."""
+        self.model.train()
+        order = torch.randperm(len(self.facts), generator=self.generator, device=self.facts.device)
+        keys = step_keys(self.seed, self.steps, self.batches, self.facts.device)
+        if self.graph is None and len(self.facts) >= self.batch_size:
+            self._capture(order)
+        for total in self.totals.values():
+            total.zero_()
+        rest: dict[str, Tensor] = {}
+        for step, chosen in enumerate(order.split(self.batch_size)):
+            if len(chosen) == self.batch_size:
+                self.chosen.copy_(chosen)
+                self.key.copy_(keys[step : step + 1])
+                self.graph.replay()
+            else:
+                rest = self._step(self.facts[chosen], keys[step : step + 1])
+        self.steps += self.batches
+        sums = [terms for terms in (self.totals, rest) if terms]
+        return {n: torch.stack([terms[n] for terms in sums]).sum(0) / len(self.facts) for n in sums[0]}
+
+    def _capture(self, order: Tensor) -> None:
+        """Record the step; what the recording itself trains is taken back."""
+        assert isinstance(self.optimiser, AdaGrad)
+        state = [self.model.entities.data, self.model.relations.data, *self.optimiser.squares.values()]
+        kept = [tensor.clone() for tensor in state]
+        self.chosen.copy_(order[: self.batch_size])
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                terms = self._step(self.facts[self.chosen], self.key)
+        torch.cuda.current_stream().wait_stream(stream)
+        self.totals = {name: torch.zeros_like(term) for name, term in terms.items()}
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            for name, term in self._step(self.facts[self.chosen], self.key).items():
+                self.totals[name].add_(term)
+        for tensor, value in zip(state, kept, strict=True):
+            tensor.copy_(value)
