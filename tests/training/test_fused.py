@@ -181,6 +181,13 @@ def test_cpu_with_other_shapes_and_bounds(dim: int, bound: str) -> None:
     assert_same_steps(FusedCpuEngine, "complex", SCOPES["batch"], dim=dim, bound=bound, dropout=0.2)
 
 
+def test_cpu_moves_large_tables_and_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("staypositive.training.fused_cpu.LARGE_TABLE", 0)
+    engine = make(FusedCpuEngine, "simple", SCOPES["batch"])
+    assert engine.optimiser.tables["entities"].data_ptr() == engine.model.entities.data_ptr()
+    assert_same_steps(FusedCpuEngine, "simple", SCOPES["batch"], dropout=0.2)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_cpu_gives_the_same_twice(threads: int) -> None:
     before = torch.get_num_threads()

@@ -16,6 +16,7 @@ from staypositive.training.engine import ReferenceEngine
 from staypositive.training.optimisers import AdaGrad, RowOptimiser
 
 MOST_THREADS = 8
+LARGE_TABLE = 2**25
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -67,6 +68,10 @@ class FusedCpuEngine(ReferenceEngine):
         assert isinstance(model, BlockModel)
         assert isinstance(optimiser, AdaGrad)
         self.kernels, self.adagrad = cpu_kernels, optimiser
+        for name in ("entities", "relations"):
+            table = getattr(model, name)
+            table.data = optimiser.tables[name] = _on_large_pages(table.data)
+            optimiser.squares[name] = _on_large_pages(optimiser.squares[name])
         all_rows = objective.touches_all_rows
         # Each thread has gradient buffers of its own, so more than a few do not pay.
         self.threads = cpu_kernels.available_threads(min(torch.get_num_threads(), MOST_THREADS))
@@ -147,3 +152,14 @@ class FusedCpuEngine(ReferenceEngine):
         weight = objective.weight(self.batches)
         pull = weight * float(np.sign(total)) if objective.power == 1 else 2 * weight * total
         return {"facts": true, "penalty": weight * abs(total) ** objective.power}, pull, 0.0
+
+
+def _on_large_pages(table: Tensor) -> Tensor:
+    """Return a large table in memory that numpy asks the system to back with large pages, where it has them.
+
+    Rows of a large table are met at random, and with small pages the address of each has to be looked up first.
+    """
+    if table.nbytes < LARGE_TABLE:
+        return table
+    room: np.ndarray = np.empty(table.shape, dtype=np.float32)
+    return torch.from_numpy(room).copy_(table)
