@@ -136,9 +136,14 @@ def test_a_pack_gives_what_each_run_gives_alone(baseline: bool) -> None:
         tables = {"entities": model.entities.data, "relations": model.relations.data}
         return Member(model, objective, AdaGrad(tables, 0.05 * (1 + number)), seed=number // 2)
 
-    pack = PackedRuns([member(number) for number in range(3)], FACTS, 40)
-    pack.run_epoch(), pack.run_epoch()
-    for number, (packed, terms) in enumerate(zip(pack.members, pack.terms(), strict=True)):
+    pack = PackedRuns([member(number) for number in range(4)], FACTS, 40)
+    pack.run_epoch()
+    left = pack.members[2]
+    kept = left.model.entities.detach().clone()
+    pack.keep([0, 1, 3])
+    pack.run_epoch()
+    assert torch.equal(left.model.entities, kept)
+    for number, packed, terms in zip((0, 1, 3), pack.members, pack.terms(), strict=True):
         alone = member(number)
         engine = ReferenceEngine(alone.model, alone.objective, alone.optimiser, FACTS, 40, alone.seed)
         engine.run_epoch()

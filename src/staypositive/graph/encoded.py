@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from staypositive.errors import InputError
+from staypositive.errors import DataError, InputError
 from staypositive.files import sha256_bytes, write_atomic
 from staypositive.graph.knowledge_graph import KnowledgeGraph
 
@@ -33,6 +33,19 @@ def cached(folder: Path, made_from: list[str], make: Callable[[], KnowledgeGraph
     except OSError:  # a cache that cannot be written is no reason to fail
         return graph
     return graph
+
+
+def write_encoded(path: Path, graph: KnowledgeGraph) -> None:
+    """Write a graph as one file of arrays, which `load_graph` reads again."""
+    write_atomic(path, _bytes(graph))
+
+
+def read_encoded(path: Path) -> KnowledgeGraph:
+    """Read a file that `write_encoded` wrote."""
+    try:
+        return _read(path)
+    except (EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, InputError) as error:
+        raise DataError(f"not an encoded graph: {error}", path) from None
 
 
 def _bytes(graph: KnowledgeGraph) -> bytes:

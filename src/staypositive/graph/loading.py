@@ -10,6 +10,7 @@ from pathlib import Path
 
 from staypositive.errors import InputError
 from staypositive.graph.catalogue import CATALOGUE
+from staypositive.graph.encoded import read_encoded
 from staypositive.graph.knowledge_graph import KnowledgeGraph
 from staypositive.graph.quality import inspect_graph
 from staypositive.graph.readers import read_folder, read_triples
@@ -27,6 +28,8 @@ def load_graph(
 ) -> KnowledgeGraph:
     """Load a graph by dataset name (`"geo"`, `"WN18AM"`), from a folder of splits, or from one file.
 
+    A file is triples as text, or a graph that `graph.encoded.write_encoded` wrote as `.npz`.
+
     `split` (train, valid and test shares, 0.8, 0.1, 0.1 by default) and `seed` apply to one file alone, which is
     split so that train keeps every entity and relation of the facts. `header` says whether files begin with a line
     of column names; by default that is looked at. What is odd about the graph is logged as warnings.
@@ -40,6 +43,8 @@ def load_graph(
         graph = CATALOGUE[str(source).casefold()].load()
     elif is_folder:
         graph = read_folder(path, header=header)
+    elif path.suffix == ".npz" and _is(path, stat.S_ISREG):
+        graph = read_encoded(path)
     elif _is(path, stat.S_ISREG):
         whole = read_triples(path, header)
         name = path.name.strip(".").split(".")[0]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from staypositive.errors import DivergedError, SettingError
 from staypositive.evaluation import negative_log_likelihood, ranking_metrics
@@ -20,6 +21,7 @@ from staypositive.training import (
     Callback,
     Engine,
     ProgressBar,
+    RowOptimiser,
     TrainingResult,
     Validate,
     build_engine,
@@ -51,7 +53,7 @@ def fit(
     device = resolve_device(chosen.device)
     origin = provenance(graph, device, __version__)
     model = new_model(graph, chosen).to(device).to(getattr(torch, chosen.precision))
-    engine = _engine(model, graph, chosen, device)
+    engine = new_engine(model, chosen, torch.as_tensor(graph.train.facts, device=device))
     origin["engine"] = type(engine).__name__
     validate, monitor = _validation(graph, chosen)
     watchers = [*callbacks, *([ProgressBar()] if progress else [])]
@@ -92,13 +94,22 @@ def resolve_device(name: str) -> torch.device:
 
 def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     """Build and initialise the model that the settings describe, on the CPU, so that a seed means one start."""
+    model = blank_model(graph, settings)
+    wanted = settings.objective.defaults.init_scale
+    init_scale = wanted if settings.init_scale is None else settings.init_scale
+    model.initialise(torch.Generator().manual_seed(settings.seed), init_scale)
+    return model
+
+
+def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
+    """Build the model that the settings describe, all weights zero."""
     sizes = len(graph.entities), len(graph.relations)
     density = len(graph.train.facts) / (sizes[0] ** 2 * sizes[1])
     extra = {"slices": settings.slices} if settings.model == "ntn" else {}
     wanted = settings.objective.defaults
     prior_score = resolve_prior_score(settings.prior_score, settings.prior, settings.closed_world, density=density)
     try:
-        model = build_model(
+        return build_model(
             settings.model,
             *sizes,
             settings.dim,
@@ -111,17 +122,19 @@ def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     except (RuntimeError, MemoryError) as error:
         said = f"a {settings.model} of dim {settings.dim} does not fit in memory; try a smaller dim"
         raise SettingError(said) from error
-    init_scale = wanted.init_scale if settings.init_scale is None else settings.init_scale
-    model.initialise(torch.Generator().manual_seed(settings.seed), init_scale)
-    return model
 
 
-def _engine(model: BilinearModel, graph: KnowledgeGraph, settings: Settings, device: torch.device) -> Engine:
+def new_optimiser(model: BilinearModel, settings: Settings) -> RowOptimiser:
+    """Build the optimiser that the settings describe, for a model on its device."""
     tables = {"entities": model.entities.data, "relations": model.relations.data}
     wanted = settings.objective.defaults
     accumulator = wanted.accumulator if settings.accumulator is None else settings.accumulator
-    optimiser = build_optimiser(settings.optimiser, tables, settings.learning_rate, accumulator)
-    facts = torch.as_tensor(graph.train.facts, device=device)
+    return build_optimiser(settings.optimiser, tables, settings.learning_rate, accumulator)
+
+
+def new_engine(model: BilinearModel, settings: Settings, facts: Tensor) -> Engine:
+    """Build the engine that the settings describe; the facts are on the model's device."""
+    optimiser = new_optimiser(model, settings)
     return build_engine(
         settings.engine, model, settings.objective, optimiser, facts, settings.batch_size, settings.seed
     )

@@ -33,16 +33,21 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+def device_name(device: torch.device) -> str:
+    """Return a device as results name it: `cpu (x86_64)`, `cuda (NVIDIA H200)`."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    return f"{device.type} ({name})"
+
+
 def provenance(graph: KnowledgeGraph, device: torch.device, version: str) -> dict[str, Any]:
     """Return what a result file must carry beyond its settings."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
         "version": version,
         "commit": code_commit(),
         "graph": graph.name,
         "graph_sha256": graph.fingerprint,
         "sources": [{"name": source.name, "sha256": source.sha256, "rows": source.rows} for source in graph.sources],
-        "device": f"{device.type} ({name})",
+        "device": device_name(device),
         "threads": torch.get_num_threads(),
         "python": sys.version.split()[0],
         "torch": torch.__version__,

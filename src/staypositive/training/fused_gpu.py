@@ -152,6 +152,28 @@ class PackedRuns:
             self._run(chosen.shape[1])
         return self.totals
 
+    def keep(self, chosen: Sequence[int]) -> None:
+        """Go on with some of the runs, by their numbers; the others keep the weights they have."""
+        old = self.members
+        self.members = [old[run] for run in chosen]
+        for run, member in enumerate(old):
+            for name in self.weights:
+                if run not in chosen:  # a tensor of its own, so that the joint one can be freed
+                    _set_data(getattr(member.model, name), self.weights[name][run].clone())
+        picked = torch.tensor(chosen, device=self.device)
+        for name in self.weights:
+            self.weights[name] = _join([getattr(m.model, name) for m in self.members], _set_data)
+            self.squares[name] = _join([m.optimiser.squares[name] for m in self.members], Tensor.set_)
+            self.gradients[name] = self.gradients[name][: len(chosen)].clone()
+            for member in self.members:
+                member.optimiser.tables[name] = getattr(member.model, name).data
+        self.sums = self.sums[:, : len(chosen)].contiguous()
+        self.losses, self.totals = self.losses[: len(chosen)].clone(), self.totals[picked]
+        self.plan_of_run, self.knobs, self.hashes = (
+            tensor[picked] for tensor in (self.plan_of_run, self.knobs, self.hashes)
+        )
+        self.graphs.clear()
+
     def terms(self) -> list[dict[str, Tensor]]:
         """Return each run's mean loss terms a fact in the last epoch, as the reference engine names them."""
         facts, negatives, penalty, squares = (self.totals / len(self.facts)).unbind(1)

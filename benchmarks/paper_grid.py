@@ -1,0 +1,59 @@
+"""Table 2's grid on a machine that has torch alone: reads encoded graphs, writes grid, finals and kept results.
+
+    python benchmarks/paper_grid.py --graphs cache --results out --rows spDistMult,spSimplE --commit HASH
+
+Does what `staypositive reproduce table2` does, cell by cell, and stops starting new cells after `--seconds`. Copy the
+results into `results/` and run `staypositive results collect`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import torch
+
+from staypositive.experiments.paper import load_paper
+from staypositive.experiments.table2 import Lab, decide, search
+from staypositive.graph import load_graph
+
+
+def main() -> None:
+    """Run both rounds of each cell, while time lasts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", type=Path, required=True)
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--rows", default="spDistMult,spSimplE")
+    parser.add_argument("--datasets", default="WN11,WN18AM,FB13,FB15k-237AM")
+    parser.add_argument("--commit", required=True)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seconds", type=float, default=1e9)
+    chosen = parser.parse_args()
+    paper, start = load_paper(), time.perf_counter()
+    for dataset in chosen.datasets.split(","):
+        graph = load_graph(chosen.graphs / f"{dataset}.npz")
+        for cell in paper.cells(chosen.rows.split(","), [dataset]):
+            if time.perf_counter() - start > chosen.seconds:
+                print("out of time before", cell.slug)
+                return
+            command = f"staypositive reproduce table2 --rows {cell.name} --datasets {dataset}"
+            lab = Lab(chosen.results, torch.device(chosen.device), command, chosen.commit)
+            began = time.perf_counter()
+            records = search(paper, cell, graph, lab)
+            between = time.perf_counter()
+            kept = decide(paper, cell, graph, lab, records)
+            took = between - began, time.perf_counter() - between
+            wanted = ("mrr", "hits@1", "nll", "brier", "auc", "nll_platt", "brier_platt")
+            shown = [
+                {r["metric"]: round(r["value"], 4) for r in result.rows() if r["metric"] in wanted
+                 and r.get("ties", "realistic") == "realistic" and r.get("side", "both") == "both"
+                 and r.get("filter", "filtered") == "filtered"}
+                for result in kept
+            ]  # fmt: skip
+            print(cell.slug, [round(s, 1) for s in took], kept[0].about["setting"], shown, flush=True)
+            torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""The paper's experiments as data: `paper.toml`, checked and given names."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from staypositive.errors import InputError
+from staypositive.run.settings import Settings, make_settings
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SP_NAME = "stay-positive"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How long to train and what to pick by: what the paper leaves open."""
+
+    batches: int
+    epochs: int
+    validate_every: int
+    patience: int
+    finalists: int
+    final_epochs: int
+    final_validate_every: int
+    final_patience: int
+    seeds: tuple[int, ...]
+    valid_facts: int
+
+    def batch_size(self, facts: int) -> int:
+        """Return the facts a batch, for so many batches an epoch."""
+        return -(-facts // self.batches)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of a table on one dataset."""
+
+    name: str
+    model: str
+    objective: str
+    dataset: str
+    published: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def slug(self) -> str:
+        """A name for files."""
+        return f"{self.dataset}-{self.name}"
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Everything `paper.toml` says."""
+
+    rule: Rule
+    quick: dict[str, Any]
+    grids: dict[str, dict[str, list[Any]]]
+    table2: tuple[Cell, ...]
+    extended: tuple[Cell, ...]
+
+    def settings(self, cell: Cell, grid: str, batch_size: int, seed: int = 0) -> list[Settings]:
+        """Return every setting of a grid (`full` or `subset`) for a cell, in a fixed order."""
+        choices = self.grids[cell.objective if grid == "full" else grid]
+        base = {"model": cell.model, "objective": cell.objective, "batch_size": batch_size, "seed": seed}
+        return [
+            make_settings(**base, **dict(zip(choices, values, strict=True)))
+            for values in itertools.product(*choices.values())
+        ]
+
+    def cells(self, names: list[str] | None = None, datasets: list[str] | None = None) -> list[Cell]:
+        """Return the cells of Table 2 and its extension, of some rows and datasets alone if they are named."""
+        cells = [*self.table2, *self.extended]
+        for wanted, known in ((names, {c.name for c in cells}), (datasets, {c.dataset for c in cells})):
+            unknown = [name for name in wanted or [] if name not in known]
+            if unknown:
+                raise InputError(
+                    f"{', '.join(unknown)} is not in the paper's table; known: {', '.join(sorted(known))}"
+                )
+        return [c for c in cells if (not names or c.name in names) and (not datasets or c.dataset in datasets)]
+
+
+@cache
+def load_paper() -> Paper:
+    """Read `paper.toml`."""
+    data = tomllib.loads((Path(__file__).parent / "paper.toml").read_text("utf-8"))
+    rule = Rule(**{**data["rule"], "seeds": tuple(data["rule"]["seeds"])})
+    datasets = data["table2"]["datasets"]
+
+    def cells(rows: list[dict[str, Any]]) -> tuple[Cell, ...]:
+        return tuple(
+            Cell(row["name"], row["model"], row["objective"], dataset, tuple(row.get(dataset, {}).items()))
+            for dataset in datasets
+            for row in rows
+        )
+
+    grids = {**data["grid"], "subset": data["subset"]}
+    return Paper(rule, data["quick"], grids, cells(data["table2"]["rows"]), cells(data["extended"]["rows"]))

@@ -1,0 +1,195 @@
+"""Table 2 by the paper's grid search: every setting trained, the best by validation trained again from other seeds.
+
+Round one trains each setting of the grid for at most `rule.epochs`; round two trains the `rule.finalists` best of
+them from `rule.seeds` for up to `rule.final_epochs`. The chosen setting has the best mean validation over seeds. Each
+round writes what it found (`grid/`, `finals/`, `kept/` under the results), and is skipped where that is there.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from staypositive.errors import StayPositiveError
+from staypositive.experiments.kept import Kept, keep_result
+from staypositive.experiments.many import Outcome, Schedule, train_many, validation_measure
+from staypositive.experiments.paper import Cell, Paper
+from staypositive.files import write_atomic
+from staypositive.graph import KnowledgeGraph
+from staypositive.run.provenance import code_commit, device_name
+from staypositive.run.settings import Settings
+from staypositive.version import __version__
+
+OPTIONS = ("learning_rate", "penalty_weight", "l2", "dim", "dropout", "prior_score", "negatives")
+SYMBOLS = {"learning_rate": "lr", "penalty_weight": "λ", "l2": "L2", "dim": "d", "prior_score": "ψ", "negatives": "n"}
+COLUMNS = (
+    *OPTIONS, "seed", "metric", "value", "best_epoch", "epochs", "diverged", "seconds", "device", "version", "commit",
+)  # fmt: skip
+
+Record = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Where an experiment runs and writes."""
+
+    results: Path
+    device: torch.device
+    command: str
+    commit: str | None = None
+    """The code that runs, where git cannot tell."""
+    experiment: str = "table2"
+
+    def path(self, kind: str, name: str, suffix: str) -> Path:
+        """Return the file of a kind of result."""
+        return self.results / kind / f"{self.experiment}-{name}{suffix}"
+
+    def origin(self) -> dict[str, str]:
+        """Return what tells where a result was computed."""
+        commit = code_commit() if self.commit is None else self.commit
+        return {"device": device_name(self.device), "version": __version__, "commit": commit}
+
+
+def options_of(settings: Settings) -> dict[str, Any]:
+    """Return the searched options of a setting, by name."""
+    values = {**dataclasses.asdict(settings.objective), **vars(settings)}  # type: ignore[call-overload]
+    return {name: values[name] for name in OPTIONS if values.get(name) is not None}
+
+
+def describe(settings: Settings) -> str:
+    """Return a setting as one reads it: `lr 0.1, λ 0.1, d 200, dropout 0.4, ψ -2`."""
+    return ", ".join(f"{SYMBOLS.get(name, name)} {value:g}" for name, value in options_of(settings).items())
+
+
+def search(
+    paper: Paper, cell: Cell, graph: KnowledgeGraph, lab: Lab, grid: str = "full",
+    progress: Callable[[int], Any] | None = None,
+) -> list[Record]:  # fmt: skip
+    """Round one: train every setting of the grid; return and write what each reached on validation."""
+    path = lab.path("grid", cell.slug, ".csv")
+    rule = paper.rule
+    settings = paper.settings(cell, grid, rule.batch_size(len(graph.train.facts)))
+    if path.exists():
+        records = read_records(path)
+        if len(records) == len(settings):
+            return records
+    schedule = Schedule(rule.epochs, rule.validate_every, rule.patience)
+    measure = validation_measure(graph, rule.valid_facts)
+    outcomes = train_many(graph, settings, schedule, measure, lab.device, progress)
+    return write_records(path, [_record(outcome, outcome.best_value, graph, lab) for outcome in outcomes])
+
+
+def decide(
+    paper: Paper, cell: Cell, graph: KnowledgeGraph, lab: Lab, records: Sequence[Record], grid: str = "full",
+    progress: Callable[[int], Any] | None = None,
+) -> list[Kept]:  # fmt: skip
+    """Round two: train the best settings from every seed, choose one, and keep its results on test."""
+    rule = paper.rule
+    paths = [lab.path("kept", f"{cell.slug}-{seed}", ".npz") for seed in rule.seeds]
+    if all(path.exists() for path in paths):
+        return [Kept.read(path) for path in paths]
+    settings = paper.settings(cell, grid, rule.batch_size(len(graph.train.facts)))
+    finalists = [settings[place] for place in best_places(records, rule.finalists)]
+    runs = [dataclasses.replace(one, seed=seed) for one in finalists for seed in rule.seeds]
+    schedule = Schedule(rule.final_epochs, rule.final_validate_every, rule.final_patience)
+    outcomes = train_many(graph, runs, schedule, validation_measure(graph, rule.valid_facts), lab.device, progress)
+    whole = validation_measure(graph)
+    values = [whole(outcome.model) if outcome.best_epoch else -math.inf for outcome in outcomes]
+    write_records(
+        lab.path("finals", cell.slug, ".csv"),
+        [_record(outcome, value, graph, lab) for outcome, value in zip(outcomes, values, strict=True)],
+    )
+    seeds = len(rule.seeds)
+    means = [sum(values[start : start + seeds]) / seeds for start in range(0, len(values), seeds)]
+    best = max(range(len(means)), key=means.__getitem__)
+    if not math.isfinite(means[best]):
+        raise StayPositiveError(f"no setting of {cell.name} on {cell.dataset} trained to the end")
+    kept = []
+    for path, outcome in zip(paths, outcomes[best * seeds :], strict=False):
+        result = keep_result(graph, outcome.model, about_row(cell, outcome, graph, lab))
+        result.write(path)
+        kept.append(result)
+    return kept
+
+
+def about_row(
+    cell: Cell, outcome: Outcome, graph: KnowledgeGraph, lab: Lab, selected_on: str = "valid"
+) -> dict[str, Any]:
+    """Return the columns that all rows of one trained run share."""
+    settings = outcome.settings
+    drawn = settings.objective.negatives_per_fact * len(graph.train.facts) * outcome.epochs
+    return {
+        "experiment": lab.experiment, "dataset": graph.name, "model": cell.model, "objective": cell.objective,
+        "dim": settings.dim, "setting": describe(settings), "seed": settings.seed,
+        "negatives_drawn": drawn, "selected_on": selected_on, "data_sha256": graph.fingerprint,
+        "command": lab.command, **lab.origin(),
+    }  # fmt: skip
+
+
+def published_values(cell: Cell) -> dict[str, float]:
+    """Return the paper's numbers of a cell by metric."""
+    return dict(cell.published)
+
+
+def rows_of_cell(cell: Cell, kept: Sequence[tuple[str, Kept]]) -> list[dict[str, Any]]:
+    """Return the index's rows of a cell, the paper's number beside ours where it has one."""
+    published = published_values(cell)
+    rows = []
+    for file, result in kept:
+        for row in result.rows(file):
+            plain = row.get("filter", "filtered") == "filtered" and row.get("side", "both") == "both"
+            plain = plain and row.get("ties", "realistic") == "realistic"
+            if plain and row["metric"] in published:
+                row |= {"published": published[row["metric"]], "source": "Fatemi et al., Table 2"}
+            rows.append(row)
+    return rows
+
+
+def best_places(records: Sequence[Record], count: int) -> list[int]:
+    """Return the places of the best records, best first; those that diverged or say nothing come last."""
+    order = sorted(range(len(records)), key=lambda place: _goodness(records[place]), reverse=True)
+    return order[:count]
+
+
+def _goodness(record: Record) -> float:
+    value = float(record["value"])
+    if not math.isfinite(value):
+        return -math.inf
+    return -value if record["metric"] == "nll" else value
+
+
+def _record(outcome: Outcome, value: float, graph: KnowledgeGraph, lab: Lab) -> Record:
+    metric = "nll" if graph.valid.has_negatives else "mrr"
+    found = {
+        **options_of(outcome.settings), "seed": outcome.settings.seed, "metric": metric,
+        "value": -value if metric == "nll" else value, "best_epoch": outcome.best_epoch, "epochs": outcome.epochs,
+        "diverged": int(outcome.diverged), "seconds": outcome.seconds, **lab.origin(),
+    }  # fmt: skip
+    return {name: _text(found.get(name, "")) for name in COLUMNS}
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def write_records(path: Path, records: list[Record]) -> list[Record]:
+    """Write what some runs reached, one line each."""
+    stream = io.StringIO(newline="")
+    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    write_atomic(path, stream.getvalue())
+    return records
+
+
+def read_records(path: Path) -> list[Record]:
+    """Read what some runs reached."""
+    return list(csv.DictReader(io.StringIO(path.read_text("utf-8"), newline="")))
