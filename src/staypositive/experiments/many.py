@@ -38,6 +38,8 @@ class Schedule:
     epochs: int
     validate_every: int
     patience: int | None = None
+    min_gain: float = 0.0
+    """The relative gain from which a validation counts as better, for patience alone."""
 
 
 @dataclass
@@ -51,6 +53,8 @@ class Outcome:
     """Of the measure, larger is better."""
     epochs: int = 0
     diverged: bool = False
+    mark: tuple[int, float] = (0, -math.inf)
+    """Epoch and value of the last gain that patience counts."""
     curve: list[tuple[int, float]] = field(default_factory=list)
     seconds: float = 0.0
     """This run's share of the time that its pack trained."""
@@ -192,9 +196,9 @@ def _train_group(
                 outcome.diverged = True
                 continue
             if due:
-                _look(outcome, measure, best)
+                _look(outcome, measure, best, schedule.min_gain)
             limit = schedule.patience and schedule.patience * schedule.validate_every
-            if not (limit and outcome.best_epoch and epoch - outcome.best_epoch >= limit):
+            if not (limit and outcome.mark[0] and epoch - outcome.mark[0] >= limit):
                 stay.append(number)
         progress(len(stay) + (len(active) - len(stay)) * (schedule.epochs - epoch + 1))
         if len(stay) < len(active):
@@ -207,7 +211,7 @@ def _train_group(
             outcome.model.load_state_dict(best[id(outcome)])
 
 
-def _look(outcome: Outcome, measure: Measure, best: dict[int, dict[str, Tensor]]) -> None:
+def _look(outcome: Outcome, measure: Measure, best: dict[int, dict[str, Tensor]], min_gain: float) -> None:
     outcome.model.eval()
     try:
         value = measure(outcome.model)
@@ -215,6 +219,9 @@ def _look(outcome: Outcome, measure: Measure, best: dict[int, dict[str, Tensor]]
         value = -math.inf
     outcome.model.train()
     outcome.curve.append((outcome.epochs, value))
+    mark = outcome.mark[1]
+    if value > (mark + min_gain * abs(mark) if math.isfinite(mark) else mark):
+        outcome.mark = (outcome.epochs, value)
     if value > outcome.best_value:
         outcome.best_epoch, outcome.best_value = outcome.epochs, value
         best[id(outcome)] = {name: weight.detach().clone() for name, weight in outcome.model.state_dict().items()}

@@ -25,6 +25,7 @@ class Rule:
     """How long to train and what to pick by: what the paper leaves open."""
 
     batches: int
+    min_gain: float
     epochs: int
     validate_every: int
     patience: int

@@ -81,7 +81,7 @@ def search(
         records = read_records(path)
         if len(records) == len(settings):
             return records
-    schedule = Schedule(rule.epochs, rule.validate_every, rule.patience)
+    schedule = Schedule(rule.epochs, rule.validate_every, rule.patience, rule.min_gain)
     measure = validation_measure(graph, rule.valid_facts)
     outcomes = train_many(graph, settings, schedule, measure, lab.device, progress)
     return write_records(path, [_record(outcome, outcome.best_value, graph, lab) for outcome in outcomes])
@@ -99,7 +99,7 @@ def decide(
     settings = paper.settings(cell, grid, rule.batch_size(len(graph.train.facts)))
     finalists = [settings[place] for place in best_places(records, rule.finalists)]
     runs = [dataclasses.replace(one, seed=seed) for one in finalists for seed in rule.seeds]
-    schedule = Schedule(rule.final_epochs, rule.final_validate_every, rule.final_patience)
+    schedule = Schedule(rule.final_epochs, rule.final_validate_every, rule.final_patience, rule.min_gain)
     outcomes = train_many(graph, runs, schedule, validation_measure(graph, rule.valid_facts), lab.device, progress)
     whole = validation_measure(graph)
     values = [whole(outcome.model) if outcome.best_epoch else -math.inf for outcome in outcomes]
