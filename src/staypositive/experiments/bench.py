@@ -115,11 +115,12 @@ def new_engine(
     device: torch.device, dropout: float = 0.0, optimiser: str = "adagrad", precision: str = "float32",
 ) -> Engine:  # fmt: skip
     """Build an engine for a workload."""
-    built = build_model(
-        model, workload.n_entities, workload.n_relations, dim, bound=objective.defaults.bound, dropout=dropout
-    )
-    built.initialise(torch.Generator().manual_seed(0))
-    built = built.to(device).to(getattr(torch, precision))
+    with device:  # large tables are drawn where they stay
+        built = build_model(
+            model, workload.n_entities, workload.n_relations, dim, bound=objective.defaults.bound, dropout=dropout
+        )
+    built.initialise(torch.Generator(device).manual_seed(0), objective.defaults.init_scale)
+    built = built.to(getattr(torch, precision))
     tables = {"entities": built.entities.data, "relations": built.relations.data}
     stepper = build_optimiser(optimiser, tables, 0.1, objective.defaults.accumulator)
     facts = torch.as_tensor(workload.facts, device=device)

@@ -119,7 +119,8 @@ class BilinearModel(nn.Module, ABC):
         """Draw both tables uniformly from ±init_scale, by default 6/√dim as the authors' code does."""
         limit = 6 / math.sqrt(self.dim) if init_scale is None else init_scale
         for table in (self.entities, self.relations):
-            table.copy_((torch.rand(table.shape, generator=generator, dtype=table.dtype) * 2 - 1) * limit)
+            drawn = torch.rand(table.shape, generator=generator, dtype=table.dtype, device=generator.device)
+            table.copy_((drawn * 2 - 1) * limit)
 
     def settings(self) -> dict[str, Any]:
         """Return what builds this model again, without its weights."""
