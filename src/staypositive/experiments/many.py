@@ -108,7 +108,7 @@ def _models(
         with device:
             model = blank_model(graph, one)
         model.load_state_dict(starts[start].state_dict())
-        yield model
+        yield model.to(getattr(torch, one.precision))
 
 
 def _groups(settings: Sequence[Settings], device: torch.device) -> Iterable[list[int]]:
@@ -209,6 +209,7 @@ def _train_group(
     for outcome in found:
         if id(outcome) in best:
             outcome.model.load_state_dict(best[id(outcome)])
+        outcome.model.float()
 
 
 def _look(outcome: Outcome, measure: Measure, best: dict[int, dict[str, Tensor]], min_gain: float) -> None:
