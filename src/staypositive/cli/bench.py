@@ -19,6 +19,7 @@ from staypositive.experiments.bench import (
     Workload,
     bench_eager,
     bench_engine,
+    bench_growth,
     bench_ranking,
     bench_theorem,
     copy_bandwidth,
@@ -128,11 +129,11 @@ def _measure(
     if part == "entities":
         width = 32 if on_cpu else dim
         loads = [Workload.synthetic(10**power, 1_000_000, power=1.0) for power in (5, 6, 7)]
-        return [engine(load, first, "auto", width, batch) for load in loads]
+        return bench_growth(loads, first, width, batch, device, bandwidth, repeats)
     if part == "facts":
         width = 32 if on_cpu else dim
         loads = [Workload.synthetic(10**6, count, power=1.0) for count in (250_000, 500_000, 1_000_000, 2_000_000)]
-        return [engine(load, first, "auto", width, batch) for load in loads]
+        return bench_growth(loads, first, width, batch, device, bandwidth, repeats)
     if part == "batch":
         return [engine(workload, first, "auto", dim, size) for size in (256, 1024, 4096, 16384)]
     if part == "dim":

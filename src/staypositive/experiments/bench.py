@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,15 +99,21 @@ def bytes_per_fact(workload: Workload, batch_size: int, entity_width: int, relat
 
 def time_calls(call: Callable[[], Any], device: torch.device, repeats: int) -> float:
     """Return the median seconds of a call, after one that does not count."""
-    call()
-    seconds = []
-    for _ in range(repeats):
-        wait(device)
-        start = time.perf_counter()
-        call()
-        wait(device)
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
+    return time_in_turn([call], device, repeats)[0]
+
+
+def time_in_turn(calls: Sequence[Callable[[], Any]], device: torch.device, repeats: int) -> list[float]:
+    """Return the median seconds of each call. They take turns, so that a slow minute of the machine meets all."""
+    seconds: list[list[float]] = [[] for _ in calls]
+    for round_ in range(repeats + 1):  # the first does not count
+        for call, own in zip(calls, seconds, strict=True):
+            wait(device)
+            start = time.perf_counter()
+            call()
+            wait(device)
+            if round_:
+                own.append(time.perf_counter() - start)
+    return [statistics.median(own) for own in seconds]
 
 
 def new_engine(
@@ -138,6 +144,30 @@ def bench_engine(
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     seconds = time_calls(built.run_epoch, device, repeats)
+    return _figure(
+        workload, model, built, objective, seconds, dim, batch_size, device, bandwidth, dropout, optimiser, precision
+    )
+
+
+def bench_growth(
+    workloads: Sequence[Workload], model: str, dim: int, batch_size: int, device: torch.device, bandwidth: float,
+    repeats: int,
+) -> list[Figure]:  # fmt: skip
+    """Time epochs on several workloads, which take turns."""
+    objective = StayPositive()
+    engines = [new_engine(work, model, objective, "auto", dim, batch_size, device) for work in workloads]
+    seconds = time_in_turn([engine.run_epoch for engine in engines], device, repeats)
+    return [
+        _figure(work, model, built, objective, took, dim, batch_size, device, bandwidth)
+        for work, built, took in zip(workloads, engines, seconds, strict=True)
+    ]
+
+
+def _figure(
+    workload: Workload, model: str, built: Engine, objective: Objective, seconds: float, dim: int, batch_size: int,
+    device: torch.device, bandwidth: float, dropout: float = 0.0, optimiser: str = "adagrad",
+    precision: str = "float32",
+) -> Figure:  # fmt: skip
     widths = built.model.entities.shape[1], built.model.relations.shape[1]
     floor = bytes_per_fact(workload, batch_size, *widths)
     facts = len(workload.facts)
