@@ -157,6 +157,20 @@ def test_a_pack_gives_what_each_run_gives_alone(baseline: bool) -> None:
 
 
 @pytest.mark.usefixtures("interpreter")
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+@pytest.mark.parametrize("objective", ["batch", "all-square", "negatives-l2"])
+def test_warming_up_trains_nothing(objective: str) -> None:
+    wanted = {**SCOPES, **BASELINES}[objective]
+    fresh, warm = make(FusedGpuEngine, "simple", wanted), make(FusedGpuEngine, "simple", wanted)
+    before = warm.model.entities.detach().clone()
+    warm.pack._warm_up(len(FACTS))
+    assert torch.equal(warm.model.entities, before)
+    assert {k: float(v) for k, v in warm.run_epoch().items()} == {k: float(v) for k, v in fresh.run_epoch().items()}
+    assert torch.equal(warm.model.entities, fresh.model.entities)
+    assert torch.equal(warm.pack.squares["relations"], fresh.pack.squares["relations"])
+
+
+@pytest.mark.usefixtures("interpreter")
 def test_a_pack_refuses_runs_of_other_shapes() -> None:
     members = []
     for dim in (4, 8):

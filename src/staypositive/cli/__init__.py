@@ -10,6 +10,7 @@ import typer
 from staypositive.cli import datasets
 from staypositive.cli.bench import bench
 from staypositive.cli.inspecting import calibrate, evaluate, predict
+from staypositive.cli.reproduce import reproduce_command, results_app
 from staypositive.cli.train import train_command
 from staypositive.errors import InputError, StayPositiveError
 from staypositive.version import __version__
@@ -39,6 +40,8 @@ app.command("evaluate")(evaluate)
 app.command("calibrate")(calibrate)
 app.command("predict")(predict)
 app.command("bench")(bench)
+app.command("reproduce")(reproduce_command)
+app.add_typer(results_app, name="results")
 app.add_typer(datasets.app, name="datasets")
 
 

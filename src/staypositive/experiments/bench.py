@@ -271,7 +271,8 @@ def rows_of_figures(
     """Return the rows of the index that benchmark figures make."""
     units = {
         "epoch_seconds": "s", "triples_per_second": "1/s", "bytes_per_fact": "B", "bandwidth_fraction": "",
-        "peak_gb": "GB", "seconds": "s", "theorem_seconds": "s", "enumeration_seconds": "s",
+        "peak_gb": "GB", "seconds": "s", "theorem_seconds": "s", "enumeration_seconds": "s", "theorem_peak_mb": "MB",
+        "enumeration_peak_mb": "MB",
     }  # fmt: skip
     rows = []
     for figure in figures:

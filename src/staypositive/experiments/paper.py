@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import sys
 from dataclasses import dataclass
@@ -66,15 +67,27 @@ class Paper:
     grids: dict[str, dict[str, list[Any]]]
     table2: tuple[Cell, ...]
     extended: tuple[Cell, ...]
+    ablations: tuple[dict[str, Any], ...]
 
     def settings(self, cell: Cell, grid: str, batch_size: int, seed: int = 0) -> list[Settings]:
         """Return every setting of a grid (`full` or `subset`) for a cell, in a fixed order."""
-        choices = self.grids[cell.objective if grid == "full" else grid]
+        choices = {"full": self.grids[cell.objective], "quick": self.quick[cell.objective]}.get(grid) or self.grids[
+            grid
+        ]
         base = {"model": cell.model, "objective": cell.objective, "batch_size": batch_size, "seed": seed}
         return [
             make_settings(**base, **dict(zip(choices, values, strict=True)))
             for values in itertools.product(*choices.values())
         ]
+
+    def quickened(self) -> Paper:
+        """Return the same with one setting a cell, one seed and few epochs: for two cores, in minutes."""
+        q = self.quick
+        rule = dataclasses.replace(
+            self.rule, epochs=q["epochs"], validate_every=q["validate_every"], finalists=1, final_epochs=q["epochs"],
+            final_validate_every=q["validate_every"], seeds=self.rule.seeds[:1],
+        )  # fmt: skip
+        return dataclasses.replace(self, rule=rule)
 
     def cells(self, names: list[str] | None = None, datasets: list[str] | None = None) -> list[Cell]:
         """Return the cells of Table 2 and its extension, of some rows and datasets alone if they are named."""
@@ -103,4 +116,5 @@ def load_paper() -> Paper:
         )
 
     grids = {**data["grid"], "subset": data["subset"]}
-    return Paper(rule, data["quick"], grids, cells(data["table2"]["rows"]), cells(data["extended"]["rows"]))
+    rows, more = data["table2"]["rows"], data["extended"]["rows"]
+    return Paper(rule, data["quick"], grids, cells(rows), cells(more), tuple(data["ablations"]["variants"]))

@@ -9,8 +9,8 @@ from typing import Any
 from staypositive.errors import InputError
 
 
-def plot_figures(figures: list[dict[str, Any]], folder: str | os.PathLike[str]) -> list[Path]:
-    """Draw epoch time by engine, and the sum of all scores against |E|; return the files."""
+def pyplot() -> Any:
+    """Return matplotlib's pyplot, drawing to files; an error says how to get it."""
     try:
         import matplotlib
     except ImportError:
@@ -18,6 +18,12 @@ def plot_figures(figures: list[dict[str, Any]], folder: str | os.PathLike[str]) 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    return plt
+
+
+def plot_figures(figures: list[dict[str, Any]], folder: str | os.PathLike[str]) -> list[Path]:
+    """Draw epoch time by engine, and the sum of all scores against |E|; return the files."""
+    plt = pyplot()
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     timed = [f for f in figures if "epoch_seconds" in f]

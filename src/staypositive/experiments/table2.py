@@ -25,7 +25,7 @@ from staypositive.experiments.paper import Cell, Paper
 from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
 from staypositive.run.provenance import code_commit, device_name
-from staypositive.run.settings import Settings
+from staypositive.run.settings import Settings, make_settings
 from staypositive.version import __version__
 
 OPTIONS = ("learning_rate", "penalty_weight", "l2", "dim", "dropout", "prior_score", "negatives")
@@ -120,6 +120,36 @@ def decide(
     return kept
 
 
+def chosen_records(paper: Paper, cell: Cell, lab: Lab) -> list[Record]:
+    """Return what the chosen setting reached in round two, a record a seed; empty where that was not run."""
+    path = lab.path("finals", cell.slug, ".csv")
+    if not path.exists():
+        return []
+    records, seeds = read_records(path), len(paper.rule.seeds)
+    start = records.index(best_mean(records, seeds))
+    return records[start : start + seeds]
+
+
+def settings_of_record(cell: Cell, record: Record, batch_size: int) -> Settings:
+    """Return the settings that a record is about."""
+    options = {name: record[name] for name in OPTIONS if record[name] != ""}
+    numbers = {n: int(text) if n in ("dim", "negatives") else float(text) for n, text in options.items()}
+    seed = int(record["seed"])
+    return make_settings(model=cell.model, objective=cell.objective, batch_size=batch_size, seed=seed, **numbers)
+
+
+def rerun(
+    paper: Paper, cell: Cell, graph: KnowledgeGraph, lab: Lab, record: Record,
+    progress: Callable[[int], Any] | None = None,
+) -> Kept:  # fmt: skip
+    """Train one chosen run again, for as many epochs as its best took, and put it to test."""
+    settings = settings_of_record(cell, record, paper.rule.batch_size(len(graph.train.facts)))
+    epochs = int(record["best_epoch"])
+    measure = validation_measure(graph, paper.rule.valid_facts)
+    (outcome,) = train_many(graph, [settings], Schedule(epochs, epochs), measure, lab.device, progress)
+    return keep_result(graph, outcome.model, about_row(cell, outcome, graph, lab))
+
+
 def about_row(
     cell: Cell, outcome: Outcome, graph: KnowledgeGraph, lab: Lab, selected_on: str = "valid"
 ) -> dict[str, Any]:
@@ -157,6 +187,12 @@ def best_places(records: Sequence[Record], count: int) -> list[int]:
     """Return the places of the best records, best first; those that diverged or say nothing come last."""
     order = sorted(range(len(records)), key=lambda place: _goodness(records[place]), reverse=True)
     return order[:count]
+
+
+def best_mean(records: Sequence[Record], seeds: int) -> Record:
+    """Return the first record of the setting with the best mean over seeds; each setting has so many in a row."""
+    starts = range(0, len(records), seeds)
+    return records[max(starts, key=lambda start: sum(_goodness(r) for r in records[start : start + seeds]))]
 
 
 def _goodness(record: Record) -> float:

@@ -192,23 +192,25 @@ class PackedRuns:
         if self.device.type != "cuda":
             self._steps(count)
             return
-        if count not in self.graphs:  # compile and capture; the warm-up must not train
-            kept = [(tensor, tensor.clone()) for tensor in self._state()]
+        if count not in self.graphs:
             stream = torch.cuda.Stream()
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
-                self._steps(count)
+                self._warm_up(count)
             torch.cuda.current_stream().wait_stream(stream)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 self._steps(count)
             self.graphs[count] = graph
-            for tensor, value in kept:
-                tensor.copy_(value)
         self.graphs[count].replay()
 
-    def _state(self) -> list[Tensor]:
-        return [*self.weights.values(), *self.squares.values(), self.steps_before, self.totals]
+    def _warm_up(self, count: int) -> None:
+        """Compile every kernel by a round of steps that train nothing: with a prior of NaN no step may be taken."""
+        kept = [(tensor, tensor.clone()) for tensor in (self.knobs, self.steps_before, self.totals)]
+        self.knobs[:, self.kernels.PRIOR_SCORE.value] = torch.nan
+        self._steps(count)
+        for tensor, value in kept:
+            tensor.copy_(value)
 
     def _steps(self, count: int) -> None:
         """Plan and launch every step."""

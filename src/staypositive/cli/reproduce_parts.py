@@ -1,0 +1,198 @@
+"""The parts of `staypositive reproduce` beside the table: each prints its plan, runs, and writes rows and figures."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from staypositive.errors import InputError
+from staypositive.experiments.index import write_rows
+from staypositive.experiments.kept import Kept
+
+if TYPE_CHECKING:
+    from staypositive.cli.reproduce import Job
+
+TIMED = "FB15k-237AM"
+"""Where the paper times FB15k and FB15k-237AM, we take the second for both."""
+
+
+def figure1(job: Job, dry_run: bool) -> None:
+    """Histograms, densities and reliability curves from kept results."""
+    from staypositive.experiments.figure1 import plot_figure1
+
+    for dataset in ("WN11", "FB13"):
+        models = []
+        for cell in job.paper.cells(None, [dataset]):
+            path = job.lab.path("kept", f"{cell.slug}-{job.paper.rule.seeds[0]}", ".npz")
+            if cell in job.paper.table2 and path.exists():
+                models.append((cell.name, path))
+        out = job.plots / f"figure1-{dataset}.png"
+        names = ", ".join(name for name, _ in models) or "no kept result yet: run table2 first"
+        job.speaker.say(f"figure1, {dataset}: {names} → {out}")
+        if models and not dry_run:
+            plot_figure1(dataset, [(name, Kept.read(path)) for name, path in models], out)
+
+
+def table1(job: Job, dry_run: bool) -> None:
+    """The share of an epoch that drawing negatives takes."""
+    from staypositive.experiments.bench import Workload
+    from staypositive.experiments.sampling import sampling_share
+    from staypositive.graph import load_graph
+
+    epochs, negatives, batch = (3 if job.quick else 100), 10, 4832
+    job.speaker.say(
+        f"table1: SimplE and ComplEx on {TIMED} (the paper: FB15k), {negatives} negatives, batch {batch}, d 200, "
+        f"{epochs} epochs of the fused engine, {max(1, epochs // 5)} of the looping sampler, on the CPU"
+    )
+    if dry_run:
+        return
+    workload = Workload.of_graph(load_graph(TIMED))
+    figures = []
+    for model in ("simple", "complex"):
+        for engine, repeats in (("auto", epochs), ("reference", max(1, epochs // 20))):
+            figures += sampling_share(workload, model, engine, negatives, batch, 200, repeats)
+    header = ["model", "engine", "sampler", "drawing_seconds", "rest_seconds", "share"]
+    job.speaker.table("Drawing negatives, of an epoch", header, [[f[key] for key in header] for f in figures])
+    _record(job, "table1", figures, {"drawing_seconds": "s", "rest_seconds": "s", "share": ""}, load_graph(TIMED))
+
+
+def figure2(job: Job, dry_run: bool) -> None:
+    """How much shorter spSimplE's epoch is than SimplE's, by negative ratio."""
+    from staypositive.experiments.bench import Workload
+    from staypositive.experiments.sampling import RATIOS, time_reduction
+    from staypositive.graph import load_graph
+
+    ratios, batch = (RATIOS[:3] if job.quick else RATIOS), 1415
+    job.speaker.say(
+        f"figure2: SimplE with n = {', '.join(map(str, ratios))} against spSimplE on {TIMED}, batch {batch} and "
+        f"(n+1) · {batch}, d 200, both samplers, fused and reference engines, on the CPU"
+    )
+    if dry_run:
+        return
+    graph = load_graph(TIMED)
+    figures = []
+    for engine in ("auto", "reference"):
+        chosen = ratios if engine == "auto" else [n for n in ratios if n <= 20]
+        with job.speaker.progress(f"figure2, {engine}", len(chosen)) as done:
+            figures += time_reduction(
+                Workload.of_graph(graph), engine, batch, 200, 1 if job.quick else 3, chosen, done
+            )
+    header = ["engine", "sampler", "negatives", "baseline_seconds", "stay_positive_seconds", "reduction"]
+    job.speaker.table("Epochs of SimplE and spSimplE", header, [[f[key] for key in header] for f in figures])
+    units = {"baseline_seconds": "s", "stay_positive_seconds": "s", "reduction": ""}
+    _record(job, "figure2", figures, units, graph)
+    plot_reduction(figures, job)
+
+
+def plot_reduction(figures: list[dict[str, Any]], job: Job) -> None:
+    """Draw Figure 2."""
+    from staypositive.experiments.plots import pyplot
+
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
+    for engine in dict.fromkeys(f["engine"] for f in figures):
+        for sampler, style in (("loop", "--"), ("vectorised", "-")):
+            own = [f for f in figures if f["engine"] == engine and f["sampler"] == sampler]
+            label = f"{engine.removesuffix('Engine')}, {sampler} sampler"
+            axes.plot(
+                [f["negatives"] for f in own], [100 * f["reduction"] for f in own], style, marker="o", label=label
+            )
+    axes.set(xscale="log", xlabel="negative ratio n", ylabel="reduction of epoch time, %", ylim=(0, 100))
+    axes.legend(fontsize=8)
+    job.plots.mkdir(parents=True, exist_ok=True)
+    figure.savefig(job.plots / "figure2.png", dpi=130)
+    plt.close(figure)
+
+
+def ablations(job: Job, dry_run: bool) -> None:
+    """Every variant of every row that has a chosen setting."""
+    from staypositive.experiments.ablations import ablate, variants
+    from staypositive.experiments.table2 import chosen_records
+    from staypositive.graph import load_graph
+
+    lab = dataclasses.replace(job.lab, experiment="ablations")
+    for cell in job.cells:
+        if cell not in job.paper.table2:
+            continue
+        known = bool(chosen_records(job.paper, cell, job.lab))
+        runs = len(variants(job.paper, cell)) * len(job.paper.rule.seeds)
+        job.speaker.say(f"ablations of {cell.slug}: {runs} runs" + ("" if known else "; no chosen setting yet"))
+        if known and not dry_run:
+            graph = load_graph(cell.dataset)
+            with job.speaker.progress(cell.slug, runs * job.paper.rule.final_epochs) as done:
+                rows = ablate(job.paper, cell, graph, lab, progress=done)
+            write_rows(lab.results / "index.csv", rows)
+
+
+def theorems(job: Job, dry_run: bool) -> None:
+    """Curves of the theorems' costs."""
+    from staypositive.experiments import theorems as curves
+    from staypositive.experiments.bench import Workload, rows_of_figures
+    from staypositive.graph import load_graph
+    from staypositive.models import MODELS
+    from staypositive.run.provenance import device_name
+
+    models = ("distmult", "rescal") if job.quick else tuple(MODELS)
+    points = sum(map(len, curves.SWEEPS.values())) * len(models)
+    job.speaker.say(
+        f"theorems: {points} sums by Theorem 1 and by enumeration, peak memory for {len(models)} models, and epochs "
+        f"with 0 to {curves.RATIOS[-1]} negatives on {TIMED}"
+    )
+    if dry_run:
+        return
+    figures = []
+    with job.speaker.progress("sums", points) as done:
+        for figure in curves.sums(models):
+            figures.append(figure)
+            done(1)
+    with job.speaker.progress("memory", len(models)) as done:
+        for model in models:
+            figures.append(curves.memory(1000, 10, model, 32))
+            done(1)
+    graph = load_graph(TIMED)
+    figures += curves.epochs(Workload.of_graph(graph), "distmult", 100, 1415)
+    rows = rows_of_figures(figures, device_name(job.lab.device), job.lab.command, experiment="theorems")
+    write_rows(job.lab.results / "index.csv", rows)
+    plot_sums([f for f in figures if "ratio" in f], job)
+
+
+def plot_sums(figures: list[dict[str, Any]], job: Job) -> None:
+    """Draw seconds by Theorem 1 and by enumeration against each size, a line a model."""
+    from staypositive.experiments.plots import pyplot
+
+    plt = pyplot()
+    sizes = {"n_entities": ("entities", "|E|"), "n_relations": ("relations", "|R|"), "dim": ("dim", "d")}
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained", sharey=True)
+    colours = plt.get_cmap("tab10").colors
+    for axis, (grown, (key, label)) in zip(axes, sizes.items(), strict=True):
+        own = [f for f in figures if f["grown"] == grown]
+        for colour, model in zip(colours, dict.fromkeys(f["model"] for f in own), strict=False):
+            line = [f for f in own if f["model"] == model]
+            x = [f[key] for f in line]
+            axis.plot(x, [f["enumeration_seconds"] for f in line], "--", color=colour)
+            axis.plot(x, [f["theorem_seconds"] for f in line], "-", color=colour, label=model, marker=".")
+        axis.set(xscale="log", yscale="log", xlabel=label)
+    axes[0].set_ylabel("seconds: Theorem 1 (—), enumeration (- -)")
+    axes[-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    job.plots.mkdir(parents=True, exist_ok=True)
+    figure.savefig(job.plots / "theorem1.png", dpi=110)
+    plt.close(figure)
+
+
+def _record(job: Job, experiment: str, figures: list[dict[str, Any]], units: dict[str, str], graph: Any) -> None:
+    """Put timed figures into the index."""
+    if not figures:
+        raise InputError(f"{experiment} measured nothing")
+    suffix = "-quick" if job.quick else ""
+    rows = [
+        {
+            "experiment": experiment + suffix, "dataset": graph.name, "model": f["model"],
+            "objective": "negative-sampling", "dim": f["dim"], "metric": metric, "value": float(f[metric]),
+            "setting": f"{f['engine']}, {f['sampler']} sampler, batch {f['batch']}, negatives {f['negatives']}",
+            "unit": unit, "seed": 0, "negatives_drawn": f["negatives"], "selected_on": "fixed",
+            "data_sha256": graph.fingerprint, "command": job.lab.command, **job.lab.origin(),
+        }
+        for f in figures
+        for metric, unit in units.items()
+    ]  # fmt: skip
+    write_rows(job.lab.results / "index.csv", rows)

@@ -1,0 +1,273 @@
+"""Many runs at once, the two rounds of the search, kept results and the commands around them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import staypositive as sp
+from conftest import planted_graph
+from staypositive.cli import app
+from staypositive.errors import DataError, InputError
+from staypositive.experiments import read_index
+from staypositive.experiments.ablations import ablate, mean_reached
+from staypositive.experiments.figure1 import density, plot_figure1, reliability
+from staypositive.experiments.kept import Kept, keep_result
+from staypositive.experiments.many import Schedule, train_many, validation_measure
+from staypositive.experiments.paper import Paper, load_paper
+from staypositive.experiments.table2 import Lab, best_places, chosen_records, decide, read_records, rerun, search
+from staypositive.graph import Split
+from staypositive.models import Scorer
+from staypositive.run.settings import make_settings
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def paper() -> Paper:
+    """The paper with few epochs, two settings a grid and two seeds."""
+    whole = load_paper()
+    rule = dataclasses.replace(
+        whole.rule, epochs=6, validate_every=3, finalists=2, final_epochs=8, final_validate_every=4, seeds=(0, 1),
+        batches=6,
+    )  # fmt: skip
+    grids = {
+        "stay-positive": {"learning_rate": [0.5, 1e-4], "dim": [8], "prior_score": [0.0]},
+        "negative-sampling": {"learning_rate": [0.5], "l2": [0.001], "dim": [8], "negatives": [2]},
+        "subset": {"learning_rate": [0.5], "dim": [4]},
+    }
+    return dataclasses.replace(whole, rule=rule, grids=grids)
+
+
+def ranked_graph() -> sp.KnowledgeGraph:
+    """The planted graph without false triples: to be ranked."""
+    graph = planted_graph()
+    splits = {name: Split(graph.split(name).facts) for name in ("valid", "test")}
+    return dataclasses.replace(graph, **splits)
+
+
+def test_many_runs_equal_single_runs() -> None:
+    graph = planted_graph()
+    settings = [make_settings(model="simple", dim=6, learning_rate=rate, batch_size=64) for rate in (0.1, 0.5)]
+    told: list[int] = []
+    outcomes = train_many(graph, settings, Schedule(6, 3), validation_measure(graph), CPU, told.append)
+    assert sum(told) == 12
+    for one, outcome in zip(settings, outcomes, strict=True):
+        run = sp.fit(graph, dataclasses.replace(one, epochs=6, validate_every=3))
+        assert torch.equal(run.model.entities, outcome.model.entities)
+        assert -outcome.best_value == pytest.approx(min(r.validation["nll"] for r in run.history if r.validation))
+        assert [epoch for epoch, _ in outcome.curve] == [3, 6]
+
+
+def test_a_run_that_does_not_gain_stops_and_keeps_its_best() -> None:
+    graph, seen = planted_graph(), []
+    values = iter([1.0, 1.0005, 1.0004, 5.0, 6.0, 7.0])
+
+    def measure(model: object) -> float:
+        seen.append(1)
+        return next(values)
+
+    settings = [make_settings(model="distmult", dim=4, batch_size=64)]
+    told: list[int] = []
+    schedule = Schedule(6, 1, patience=2, min_gain=0.001)
+    (outcome,) = train_many(graph, settings, schedule, measure, CPU, told.append)
+    assert (outcome.epochs, outcome.best_epoch, outcome.best_value) == (3, 2, 1.0005)
+    assert sum(told) == 6  # what is skipped is done with
+
+
+def test_a_run_that_diverges_is_marked() -> None:
+    graph = planted_graph()
+    settings = make_settings(
+        model="distmult", objective="negative-sampling", dim=4, learning_rate=1e30, batch_size=64, init_scale=1e15
+    )
+    (outcome,) = train_many(graph, [settings], Schedule(3, 1), validation_measure(graph), CPU)
+    assert outcome.diverged or outcome.best_value == -math.inf
+    records = [{"metric": "nll", "value": text} for text in ("0.7", "inf", "nan", "0.5")]
+    assert best_places(records, 2) == [3, 0]
+    assert best_places([{"metric": "mrr", "value": text} for text in ("0.1", "0.4")], 1) == [1]
+
+
+def test_mrr_of_some_facts_and_of_all() -> None:
+    graph = ranked_graph()
+    model = sp.fit(graph, model="complex", dim=4, epochs=2).model
+    some, whole = validation_measure(graph, 5)(model), validation_measure(graph)(model)
+    assert 0 < some <= 1
+    assert 0 < whole <= 1
+    assert some != whole
+
+
+@pytest.mark.parametrize("ranked", [False, True])
+def test_both_rounds(tmp_path: Path, paper: Paper, ranked: bool) -> None:
+    graph = ranked_graph() if ranked else planted_graph()
+    cell = paper.cells(["spDistMult"], ["WN18AM" if ranked else "WN11"])[0]
+    lab = Lab(tmp_path, CPU, "a command", "a commit")
+    records = search(paper, cell, graph, lab)
+    assert [record["learning_rate"] for record in records] == ["0.5", "0.0001"]
+    assert read_records(lab.path("grid", cell.slug, ".csv")) == records
+    assert search(paper, cell, graph, lab) == records  # read, not trained again
+    kept = decide(paper, cell, graph, lab, records)
+    assert [one.about["seed"] for one in kept] == [0, 1]
+    assert kept[0].about["setting"].startswith("lr 0.5")
+    assert (kept[0].about["negatives_drawn"], kept[0].about["commit"]) == (0, "a commit")
+    again = decide(paper, cell, graph, lab, records)
+    assert again[1].rows() == kept[1].rows()
+    chosen = chosen_records(paper, cell, lab)
+    assert [record["seed"] for record in chosen] == ["0", "1"]
+    repeated = rerun(paper, cell, graph, lab, chosen[1])
+    for name, array in kept[1].arrays.items():
+        np.testing.assert_array_equal(repeated.arrays[name], array)
+
+
+def test_kept_results_give_what_evaluate_gives(tmp_path: Path) -> None:
+    for graph in (planted_graph(), ranked_graph()):
+        run = sp.fit(graph, model="complex", dim=8, epochs=10, batch_size=64, learning_rate=0.5)
+        kept = keep_result(graph, run.model, {"seed": 0})
+        kept.write(tmp_path / "x.npz")
+        rows = Kept.read(tmp_path / "x.npz").rows("kept/x.npz")
+        assert rows == kept.rows("kept/x.npz")
+        report = run.evaluate("test")
+        if kept.kind == "ranking":
+            for row in rows:
+                expected = report["ranking"][row["filter"]][row["ties"]][row["side"]][row["metric"]]
+                assert row["value"] == pytest.approx(expected)
+        else:
+            run.calibrate("platt")
+            report = run.evaluate("test")["classification"]["all"]
+            for row in rows:
+                if row["calibration"] in report:
+                    plain = row["metric"].removesuffix("_platt")
+                    assert row["value"] == pytest.approx(report[row["calibration"]][plain], rel=1e-4)
+
+
+def test_a_damaged_kept_result_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bad.npz"
+    path.write_bytes(b"PK\x03\x04 not a file of arrays")
+    with pytest.raises(DataError, match=r"bad\.npz: not a kept result"):
+        Kept.read(path)
+
+
+def test_ablations_and_the_means_reached(tmp_path: Path, paper: Paper) -> None:
+    graph, cell = planted_graph(), paper.cells(["spDistMult"], ["WN11"])[0]
+    lab = Lab(tmp_path, CPU, "a command", "")
+    with pytest.raises(InputError, match="no chosen setting yet"):
+        ablate(paper, cell, graph, dataclasses.replace(lab, experiment="ablations"))
+    decide(paper, cell, graph, lab, search(paper, cell, graph, lab))
+    rows = ablate(paper, cell, graph, dataclasses.replace(lab, experiment="ablations"), ["power", "closed world"])
+    assert {row["setting"].partition(";")[0] for row in rows} == {
+        "power: power 1", "power: power 2", "closed world: closed_world literal", "closed world: closed_world logit",
+    }  # fmt: skip
+    assert {row["metric"] for row in rows} >= {"mean_logit", "mean_probability", "nll", "auc"}
+    model = sp.fit(graph, model="distmult", dim=4, epochs=1, prior_score=-2.0).model
+    grid = torch.cartesian_prod(*(torch.arange(n) for n in (model.n_entities, model.n_relations, model.n_entities)))
+    with torch.no_grad():
+        logits = Scorer(model).triples(*grid.T) - 2.0
+    means = mean_reached(model)
+    assert means["mean_logit"] == pytest.approx(float(logits.mean()), rel=1e-3)
+    assert means["mean_probability"] == pytest.approx(float(torch.sigmoid(logits).mean()), abs=3e-3)
+
+
+def test_reliability_and_density(tmp_path: Path) -> None:
+    probabilities = np.array([0.05, 0.1, 0.95, 0.9, 0.92])
+    stated, observed, counts = reliability(probabilities, np.array([False, True, True, True, False]), bins=2)
+    np.testing.assert_allclose(stated, [0.075, np.mean([0.95, 0.9, 0.92])])
+    np.testing.assert_allclose(observed, [0.5, 2 / 3])
+    assert counts.tolist() == [2, 3]
+    grid = np.linspace(0, 1, 2001)
+    assert np.trapezoid(density(probabilities, grid), grid) == pytest.approx(1, abs=0.02)
+    assert density(np.full(5, 0.3), grid).sum() == 0
+    pytest.importorskip("matplotlib")
+    graph = planted_graph()
+    kept = keep_result(graph, sp.fit(graph, model="distmult", dim=4, epochs=2).model, {})
+    plot_figure1("planted", [("spDistMult", kept)], tmp_path / "figures" / "one.png")
+    assert (tmp_path / "figures" / "one.png").stat().st_size > 5000
+
+
+@pytest.fixture
+def in_lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, paper: Paper) -> Path:
+    """A folder to run commands in, where every dataset is the planted graph."""
+    quick = {**paper.quick, "epochs": 4, "validate_every": 2}
+    quick |= {name: {**paper.grids[name]} for name in paper.grids}
+    small = dataclasses.replace(paper, quick=quick)
+    monkeypatch.setattr("staypositive.cli.reproduce.load_paper", lambda: small)
+    monkeypatch.setattr("staypositive.cli.reproduce.load_graph", lambda name: planted_graph())
+    monkeypatch.setattr("staypositive.graph.load_graph", lambda name: planted_graph())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_commands_reproduce_collect_and_check(in_lab: Path) -> None:
+    plan = call("reproduce", "all", "--dry-run")
+    for word in ("table2", "figure1", "figure2", "table1", "ablations", "theorems", "to do"):
+        assert word in plan
+    assert not (in_lab / "results").exists()
+    cell = ("--rows", "spDistMult,DistMult", "--datasets", "WN11")
+    shown = call("reproduce", "table2", *cell, "--device", "cpu")
+    assert "nll_platt" in shown
+    rows = read_index(in_lab / "results" / "index.csv")
+    assert {row["negatives_drawn"] for row in rows if row["objective"] == "stay-positive"} == {"0"}
+    assert {row["published"] for row in rows if row["metric"] == "nll" and row["objective"] == "stay-positive"} == {
+        "0.62"
+    }
+    assert "done" in call("reproduce", "table2", *cell, "--dry-run")
+    call("results", "check")
+    call("results", "collect")
+    assert read_index(in_lab / "results" / "index.csv") == rows
+    found = json.loads(
+        call("reproduce", "table2", "--rows", "spDistMult", "--datasets", "WN11", "--chosen", "--json")
+    )
+    own = [float(r["value"]) for r in rows if r["metric"] == "auc" and r["seed"] == "0" and r["model"] == "distmult"]
+    assert next(f["ours"] for f in found if f["metric"] == "auc") in [pytest.approx(value, rel=1e-5) for value in own]
+    call("reproduce", "ablations", "--rows", "DistMult", "--datasets", "WN11", "--device", "cpu")
+    assert any(row["experiment"] == "ablations" for row in read_index(in_lab / "results" / "index.csv"))
+
+
+def test_check_finds_a_changed_figure_and_a_missing_one(in_lab: Path) -> None:
+    call("reproduce", "table2", "--rows", "spDistMult", "--datasets", "WN11", "--device", "cpu", "-q")
+    index = in_lab / "results" / "index.csv"
+    good = index.read_text()
+    line = next(text for text in good.splitlines() if ",auc," in text)
+    value = line.split(",auc,")[1].split(",")[0]
+    index.write_text(good.replace(line, line.replace(f",auc,{value}", ",auc,0.999")))
+    assert "0.999" in call("results", "check", code=1)
+    index.write_text("\n".join(text for text in good.splitlines() if "spDistMult-1.npz" not in text) + "\n")
+    assert "not in the index" in call("results", "check", code=1)
+
+
+def test_quick_says_so(in_lab: Path) -> None:
+    call("reproduce", "table2", "--quick", "--rows", "spSimplE", "--datasets", "FB13", "--device", "cpu", "-q")
+    assert {row["experiment"] for row in read_index(in_lab / "results" / "index.csv")} == {"table2-quick"}
+
+
+def test_timed_parts(in_lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("staypositive.experiments.theorems.SWEEPS", {"n_entities": (5, 9), "dim": (2, 3)})
+    monkeypatch.setattr("staypositive.experiments.theorems.RATIOS", (1, 2))
+    monkeypatch.setattr("staypositive.experiments.theorems.memory", lambda *a: {"model": "x", "dim": 1})
+    for part in ("table1", "figure2", "theorems"):
+        call("reproduce", part, "--quick", "--device", "cpu", "--plots", "figures", "-q")
+    rows = read_index(in_lab / "results" / "index.csv")
+    assert {row["experiment"] for row in rows} == {"table1-quick", "figure2-quick", "theorems"}
+    shares = [float(row["value"]) for row in rows if row["metric"] == "share"]
+    assert shares
+    assert all(0 <= share <= 1 for share in shares)
+    assert sorted(path.name for path in (in_lab / "figures").iterdir()) == ["figure2.png", "theorem1.png"]
+
+
+def test_what_cannot_be_asked(in_lab: Path) -> None:
+    assert isinstance(CliRunner().invoke(app, ["reproduce", "table9"]).exception, InputError)
+    missing = CliRunner().invoke(app, ["reproduce", "table2", "--rows", "SimplE", "--datasets", "FB13", "--chosen"])
+    assert isinstance(missing.exception, InputError)
+    assert "no chosen setting of SimplE on FB13" in str(missing.exception)
