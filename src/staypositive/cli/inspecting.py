@@ -63,10 +63,15 @@ def calibrate(
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
 ) -> None:
-    """Fit a calibrator on validation triples labelled true and false, and keep it with the run.
+    """Fit a calibrator on validation triples, and keep it with the run.
 
-    Example:
+    All but posterior need validation triples labelled true and false. Posterior needs facts alone: it compares a
+    triple's score with those of other members of the relation's domain and range, in closed form.
+
+    Examples:
       staypositive calibrate runs/geo --method isotonic
+
+      staypositive calibrate runs/geo --method posterior
 
     """
     speaker = Speaker(as_json, quiet, verbose)
@@ -74,11 +79,16 @@ def calibrate(
     change = held.calibrate(method)
     report = held.evaluate("test", ranking=False) if held.graph.test.has_negatives else {}
     held.save(run)
-    rows = [["valid (fitted on)", change["nll_before"], change["nll_after"]]]
+    rows = [["valid (fitted on)", change["nll_before"], change["nll_after"]]] if change else []
     if report:
         measured = report["classification"]["all"]
         rows.append(["test", measured["uncalibrated"]["nll"], measured[method]["nll"]])
-    speaker.table(f"Negative log-likelihood, {method}", ["split", "before", "after"], rows)
+    if rows:
+        speaker.table(f"Negative log-likelihood, {method}", ["split", "before", "after"], rows)
+    else:
+        speaker.say(
+            f"{method} fitted on {len(held.graph.valid.facts):,} validation facts; there is no label to measure it"
+        )
     speaker.result({"method": method, **change, "test": report})
 
 

@@ -86,7 +86,7 @@ def figure2(job: Job, dry_run: bool) -> None:
 
 def plot_reduction(figures: list[dict[str, Any]], job: Job) -> None:
     """Draw Figure 2."""
-    from staypositive.experiments.plots import pyplot
+    from staypositive.experiments.plots import label_ticks, pyplot
 
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
@@ -97,7 +97,9 @@ def plot_reduction(figures: list[dict[str, Any]], job: Job) -> None:
             axes.plot(
                 [f["negatives"] for f in own], [100 * f["reduction"] for f in own], style, marker="o", label=label
             )
-    axes.set(xscale="log", xlabel="negative ratio n", ylabel="reduction of epoch time, %", ylim=(0, 100))
+    axes.set_xscale("log")
+    label_ticks(axes, sorted({f["negatives"] for f in figures}))
+    axes.set(xlabel="negative ratio n", ylabel="reduction of epoch time, %", ylim=(0, 100))
     axes.legend(fontsize=8)
     job.plots.mkdir(parents=True, exist_ok=True)
     figure.savefig(job.plots / "figure2.png", dpi=130)
@@ -158,7 +160,7 @@ def theorems(job: Job, dry_run: bool) -> None:
 
 def plot_sums(figures: list[dict[str, Any]], job: Job) -> None:
     """Draw seconds by Theorem 1 and by enumeration against each size, a line a model."""
-    from staypositive.experiments.plots import pyplot
+    from staypositive.experiments.plots import label_ticks, pyplot
 
     plt = pyplot()
     sizes = {"n_entities": ("entities", "|E|"), "n_relations": ("relations", "|R|"), "dim": ("dim", "d")}
@@ -172,6 +174,7 @@ def plot_sums(figures: list[dict[str, Any]], job: Job) -> None:
             axis.plot(x, [f["enumeration_seconds"] for f in line], "--", color=colour)
             axis.plot(x, [f["theorem_seconds"] for f in line], "-", color=colour, label=model, marker=".")
         axis.set(xscale="log", yscale="log", xlabel=label)
+        label_ticks(axis, sorted({f[key] for f in own}))
     axes[0].set_ylabel("seconds: Theorem 1 (—), enumeration (- -)")
     axes[-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
     job.plots.mkdir(parents=True, exist_ok=True)

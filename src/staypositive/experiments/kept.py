@@ -126,5 +126,5 @@ def keep_result(graph: KnowledgeGraph, model: BilinearModel, about: dict[str, An
             arrays[f"{name}_relations"] = split.triples[:, 1].astype(np.int16)
         return Kept(about, arrays)
     with torch.no_grad():
-        ranks = rank_facts(Scorer(model), graph.test.facts, graph.facts())
+        ranks = rank_facts(Scorer(model).asked(), graph.test.facts, graph.facts())
     return Kept(about, {name: getattr(ranks, name).astype(np.int32) for name in _COUNTS})

@@ -21,7 +21,7 @@ from staypositive.evaluation import negative_log_likelihood, rank_facts, ranking
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, BlockModel, Scorer
 from staypositive.objectives import NegativeSampling, StayPositive
-from staypositive.run.fitting import blank_model, new_engine, new_model, new_optimiser
+from staypositive.run.fitting import blank_model, new_engine, new_model, new_optimiser, training_facts
 from staypositive.run.settings import Settings
 from staypositive.training import AdaGrad, Engine
 from staypositive.training.fused import why_not
@@ -82,13 +82,13 @@ def train_many(
     progress: Callable[[int], Any] | None = None,
 ) -> list[Outcome]:
     """Train each setting and return outcomes in the same order; `progress` is told of epochs that are done with."""
-    facts = torch.as_tensor(graph.train.facts, device=device)
     outcomes: list[Outcome | None] = [None] * len(settings)
     for group in _groups(settings, device):
         found = [
             Outcome(settings[i], model)
             for i, model in zip(group, _models(graph, settings, group, device), strict=True)
         ]
+        facts = training_facts(graph, found[0].model, device)
         _train_group(_start(found, facts), found, schedule, measure, progress or (lambda _: None))
         for i, outcome in zip(group, found, strict=True):
             outcomes[i] = outcome
@@ -250,6 +250,6 @@ def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None) -> 
 
     def by_mrr(model: BilinearModel) -> float:
         with torch.no_grad():
-            return ranking_metrics(rank_facts(Scorer(model), facts, known))["mrr"]
+            return ranking_metrics(rank_facts(Scorer(model).asked(), facts, known))["mrr"]
 
     return by_mrr

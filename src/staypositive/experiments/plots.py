@@ -21,6 +21,12 @@ def pyplot() -> Any:
     return plt
 
 
+def label_ticks(axis: Any, values: list[int]) -> None:
+    """Put ticks at the measured values of a logarithmic axis, written out."""
+    axis.set_xticks(values, [f"{value:,}" for value in values])
+    axis.minorticks_off()
+
+
 def plot_figures(figures: list[dict[str, Any]], folder: str | os.PathLike[str]) -> list[Path]:
     """Draw epoch time by engine, and the sum of all scores against |E|; return the files."""
     plt = pyplot()

@@ -13,11 +13,11 @@ from staypositive.experiments.bench import Figure, Workload, bench_engine, bench
 from staypositive.models import MODELS, Scorer, build_model
 from staypositive.objectives import NegativeSampling
 
-BASE = {"n_entities": 500, "n_relations": 10, "dim": 32}
+BASE = {"n_entities": 1000, "n_relations": 10, "dim": 32}
 SWEEPS = {
-    "n_entities": (250, 500, 1000, 2000),
-    "n_relations": (5, 10, 20, 40),
-    "dim": (16, 32, 64, 128),
+    "n_entities": (500, 1000, 2000, 4000, 8000),
+    "n_relations": (10, 20, 40, 80),
+    "dim": (32, 64, 128, 256),
 }
 RATIOS = (1, 2, 5, 10, 20)
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from staypositive.calibration import Calibrator
+from staypositive.calibration import Background, Calibrator, FeatureCalibrator
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, sigmoid
 from staypositive.graph import KnowledgeGraph
@@ -29,8 +29,15 @@ Candidates = str | Iterable[str] | None
 class Predictor:
     """A graph, its model's scorer and a calibrator, if there is one."""
 
-    def __init__(self, graph: KnowledgeGraph, scorer: Scorer, calibrator: Calibrator | None = None) -> None:
+    def __init__(
+        self,
+        graph: KnowledgeGraph,
+        scorer: Scorer,
+        calibrator: Calibrator | None = None,
+        background: Background | None = None,
+    ) -> None:
         self.graph, self.scorer, self.calibrator = graph, scorer, calibrator
+        self._given_background = background
         self._asking = {part: Asking(part, graph, scorer) for part in PARTS}
 
     # -- what users ask -----------------------------------------------------------------------------------------
@@ -121,7 +128,35 @@ class Predictor:
         logits: Floats = np.asarray(scores, dtype=np.float64) + self.scorer.model.prior_score
         if self.calibrator is not None:
             logits = self.calibrator.apply(logits)
+        return self._at_prior(logits, prior)
+
+    def triple_logits(self, triples: Ints, scores: Floats | None = None, prior: float | None = None) -> Floats:
+        """Return calibrated log-odds of triples given by ids; their scores, if they are known already, save time."""
+        if isinstance(self.calibrator, FeatureCalibrator):
+            return self._at_prior(self.calibrator.apply_features(self.background.features(triples)), prior)
+        return self.logits(self.score(triples) if scores is None else scores, prior)
+
+    def _at_prior(self, logits: Floats, prior: float | None) -> Floats:
         return logits if prior is None else logits + logit(prior) - logit(self.base_prior)
+
+    def score_at(self, probability: float, prior: float | None = None) -> float:
+        """Return the lowest score φ whose probability is at least this; ±inf where every or no score has it."""
+        if not 0 < probability < 1:
+            raise InputError(f"a threshold is a probability between 0 and 1, got {probability}")
+        aim = logit(probability)
+
+        def reaches(score: float) -> bool:
+            return bool(self.logits(np.array([score]), prior)[0] >= aim)
+
+        low, high = -1e6, 1e6  # calibrators never fall as scores rise
+        if reaches(low):
+            return -np.inf
+        if not reaches(high):
+            return np.inf
+        while high - low > 1e-9 * max(1.0, abs(high)):
+            middle = (low + high) / 2
+            low, high = (low, middle) if reaches(middle) else (middle, high)
+        return high
 
     def score(self, triples: Ints) -> Floats:
         """Return φ of triples given by ids."""
@@ -182,11 +217,16 @@ class Predictor:
                 "relation": [relations[i] for i in triples[:, 1].tolist()],
                 "tail": [entities[i] for i in triples[:, 2].tolist()],
                 "rank": found[:, 1] + 1,
-                "probability": sigmoid(self.logits(scores, prior)),
+                "probability": sigmoid(self.triple_logits(triples, scores, prior)),
                 "score": scores,
                 "known": self.is_known(triples),
             }
         )
+
+    @cached_property
+    def background(self) -> Background:
+        """Mean and deviation of queries' scores over their relations' ranges and domains."""
+        return self._given_background or Background(self.graph, self.scorer)
 
     @cached_property
     def _known_keys(self) -> Ints:

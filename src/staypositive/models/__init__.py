@@ -10,7 +10,7 @@ from staypositive.errors import SettingError
 from staypositive.models.block import TABLES, BlockModel, Table, Term
 from staypositive.models.contract import BOUNDS, BilinearModel, Scorer, evaluating
 from staypositive.models.hole import HolE
-from staypositive.models.moments import RowMoments
+from staypositive.models.moments import LinearMap, RowMoments, ScoreMoments, score_moments
 from staypositive.models.ntn import Ntn
 from staypositive.models.prior import CLOSED_WORLD, logit, resolve_prior_score
 from staypositive.models.rescal import Rescal
@@ -43,9 +43,11 @@ __all__ = [
     "BilinearModel",
     "BlockModel",
     "HolE",
+    "LinearMap",
     "Ntn",
     "Rescal",
     "RowMoments",
+    "ScoreMoments",
     "Scorer",
     "Table",
     "Term",
@@ -53,4 +55,5 @@ __all__ = [
     "evaluating",
     "logit",
     "resolve_prior_score",
+    "score_moments",
 ]

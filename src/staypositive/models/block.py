@@ -35,6 +35,8 @@ class Table:
     relation_blocks: int
     notation: str
     weight: float = 1.0
+    numbers: str = ""
+    """Which blocks are the parts of one number, e.g. `"0 12"`: a real one and a complex one; by default all real."""
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -62,9 +64,11 @@ TABLES: dict[str, Table] = {
     "distmult": Table(1, 1, "000+"),
     "cp": Table(2, 1, "001+"),
     "simple": Table(2, 2, "001+ 110+", weight=0.5),
-    "complex": Table(2, 2, "000+ 101+ 011+ 110-"),
-    "analogy": Table(3, 3, "000+ 111+ 212+ 122+ 221-"),
-    "quaternion": Table(4, 4, "000+ 110- 220- 330- 011+ 101+ 231+ 321- 022+ 132- 202+ 312+ 033+ 123+ 213- 303+"),
+    "complex": Table(2, 2, "000+ 101+ 011+ 110-", numbers="01"),
+    "analogy": Table(3, 3, "000+ 111+ 212+ 122+ 221-", numbers="0 12"),
+    "quaternion": Table(
+        4, 4, "000+ 110- 220- 330- 011+ 101+ 231+ 321- 022+ 132- 202+ 312+ 033+ 123+ 213- 303+", numbers="0123"
+    ),
 }
 """DistMult (Yang et al. 2015), CP (Hitchcock 1927), SimplE (Kazemi and Poole 2018), ComplEx (Trouillon et al. 2016),
 ANALOGY (Liu et al. 2017: DistMult's terms beside ComplEx's) and the Hamilton product h ⊗ r against t (Zhang et al.
@@ -112,6 +116,33 @@ class BlockModel(BilinearModel):
             ],
             dim=-1,
         )
+
+    def sum_of_squares(self, head_gram: Tensor, relation_rows: Tensor, tail_gram: Tensor) -> Tensor:
+        """Return Σ φ² as products of three Gram matrices' blocks, the relations' among them: O(terms² · dim²).
+
+        Squaring Σ_m c_m ⟨h, r, t⟩_m and summing over all triples leaves, for each two terms m and n,
+        c_m c_n · Σ_ij H[h_m i, h_n j] · R[r_m i, r_n j] · T[t_m i, t_n j].
+        """
+        heads, relations, tails = (
+            gram.unflatten(0, (-1, self.dim)).unflatten(2, (-1, self.dim)).transpose(1, 2)  # block, block, dim, dim
+            for gram in (head_gram, relation_rows.T @ relation_rows, tail_gram)
+        )
+        terms, parts = self.table.terms, []
+        for one in terms:
+            of_heads = torch.stack([other.coefficient * heads[one.head, other.head] for other in terms])
+            of_relations = torch.stack([relations[one.relation, other.relation] for other in terms])
+            of_tails = torch.stack([tails[one.tail, other.tail] for other in terms])
+            parts.append(one.coefficient * (of_heads * of_relations * of_tails).sum())
+        return self.scale**2 * torch.stack(parts).sum()
+
+    def moduli(self, rows: Tensor) -> Tensor:
+        """Return the moduli of the numbers whose parts the blocks are."""
+        if not self.table.numbers:
+            return rows.abs()
+        blocks = self._blocks(rows)
+        parts = [[int(block) for block in number] for number in self.table.numbers.split()]
+        tiny = torch.finfo(rows.dtype).tiny ** 0.5  # keeps the root's slope finite at zero
+        return torch.cat([(blocks[..., own, :].square().sum(-2) + tiny).sqrt() for own in parts], dim=-1)
 
     def _blocks(self, rows: Tensor) -> Tensor:
         result: Tensor = rows.unflatten(-1, (-1, self.dim))

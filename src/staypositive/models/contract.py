@@ -21,13 +21,16 @@ from torch import Tensor, nn
 
 from staypositive.errors import SettingError
 from staypositive.models.dropout import keep_mask
-from staypositive.models.moments import RowMoments
+from staypositive.models.moments import LinearMap, RowMoments, score_moments
 
 BOUNDS = ("tanh", "identity")
 
 
 class BilinearModel(nn.Module, ABC):
     """Two tables of weights, and the algebra that every bilinear model shares.
+
+    With `reciprocal` each relation r has a second row, number r + |R|, for the facts read backwards: (t, r + |R|, h).
+    A triple then has two scores, and its score is their mean; ranking alone uses the asked direction.
 
     `bound="tanh"` keeps each row entry in (-1, 1) and scales scores to fill (-score_bound, score_bound), the paper's
     practical consideration; `bound="identity"` leaves weights as they are, at scale 1.
@@ -46,6 +49,7 @@ class BilinearModel(nn.Module, ABC):
         score_bound: float = 5.0,
         prior_score: float = 0.0,
         dropout: float = 0.0,
+        reciprocal: bool = False,
     ) -> None:
         super().__init__()
         if min(n_entities, n_relations, dim) < 1:
@@ -62,10 +66,10 @@ class BilinearModel(nn.Module, ABC):
             raise SettingError(f"dropout must lie in [0, 1), got {dropout}")
         self.n_entities, self.n_relations, self.dim = n_entities, n_relations, dim
         self.bound, self.score_bound = bound, float(score_bound)
-        self.prior_score, self.dropout = float(prior_score), float(dropout)
+        self.prior_score, self.dropout, self.reciprocal = float(prior_score), float(dropout), bool(reciprocal)
         self.scale = self.score_bound / self.peak() if bound == "tanh" else 1.0
         self.entities = nn.Parameter(torch.zeros(n_entities, self.entity_width()))
-        self.relations = nn.Parameter(torch.zeros(n_relations, self.relation_width()))
+        self.relations = nn.Parameter(torch.zeros(n_relations * (1 + self.reciprocal), self.relation_width()))
 
     # -- must define --------------------------------------------------------------------------------------------
 
@@ -108,6 +112,10 @@ class BilinearModel(nn.Module, ABC):
         """Return the products that a score is the sum of, along the last axis: what dropout acts on."""
         return self.tail_query(head_rows, relation_rows) * tail_rows
 
+    def moduli(self, rows: Tensor) -> Tensor:
+        """Return the sizes of the numbers that a row is made of, by default its entries: what N3 cubes."""
+        return rows.abs()
+
     def extra_settings(self) -> dict[str, Any]:
         """Return the constructor's arguments beyond the common ones."""
         return {}
@@ -132,6 +140,7 @@ class BilinearModel(nn.Module, ABC):
             "score_bound": self.score_bound,
             "prior_score": self.prior_score,
             "dropout": self.dropout,
+            "reciprocal": self.reciprocal,
         } | self.extra_settings()
 
     def entity_rows(self, ids: Tensor | None = None) -> Tensor:
@@ -161,7 +170,12 @@ class BilinearModel(nn.Module, ABC):
 
     def score(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Return φ of triples given by ids."""
-        return self.score_rows(self.entity_rows(heads), self.relation_rows(relations), self.entity_rows(tails))
+        head_rows, tail_rows = self.entity_rows(heads), self.entity_rows(tails)
+        scores = self.score_rows(head_rows, self.relation_rows(relations), tail_rows)
+        if self.reciprocal:
+            backwards = self.score_rows(tail_rows, self.relation_rows(relations + self.n_relations), head_rows)
+            scores = (scores + backwards) / 2
+        return scores
 
     def logit(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Return φ + ψ, the paper's φ_M′: the log-odds that the model states."""
@@ -171,23 +185,31 @@ class BilinearModel(nn.Module, ABC):
         """Return Σ φ over heads × relations × tails among these rows: the score of the summed rows (Theorem 1)."""
         return self.score_rows(head_rows.sum(-2), relation_rows.sum(-2), tail_rows.sum(-2))
 
+    def sum_of_squares(self, head_gram: Tensor, relation_rows: Tensor, tail_gram: Tensor) -> Tensor:
+        """Return Σ φ² over heads × relations × tails, given the Gram matrices Σ h hᵀ and Σ t tᵀ of heads and tails.
+
+        With φ = hᵀZt, the squares of one relation add up to tr(Zᵀ H Z T); a query applied to the rows of H is HZ.
+        """
+        parts = [
+            (self.tail_query(head_gram, row) * self.head_query(tail_gram, row).mT).sum()
+            for row in relation_rows[:, None]
+        ]
+        return torch.stack(parts).sum()
+
     def mean_score(self) -> Tensor:
         """Return the mean of φ over all |E|²|R| triples, without enumerating them."""
         entities, relations = self.entity_rows().mean(0), self.relation_rows().mean(0)
         return self.score_rows(entities, relations, entities)
 
     def relation_moments(self, relation_row: Tensor, heads: RowMoments, tails: RowMoments) -> tuple[Tensor, Tensor]:
-        """Return mean and variance of one relation's scores over heads × tails, without enumerating them.
-
-        With h and t independent, of means h̄, t̄ and covariances C, D, and φ = hᵀZt:
-        Var φ = h̄ᵀZ D Zᵀh̄ + t̄ᵀZᵀ C Z t̄ + tr(Zᵀ C Z D); a query applied to the rows of C is the product C·Z.
-        """
-        from_heads = self.tail_query(heads.mean, relation_row)
-        from_tails = self.head_query(tails.mean, relation_row)
-        mean = (from_heads * tails.mean).sum(-1)
-        both = self.tail_query(heads.covariance, relation_row) * self.head_query(tails.covariance, relation_row).mT
-        variance = tails.of_query(from_heads)[1] + heads.of_query(from_tails)[1] + both.sum((-2, -1))
-        return mean, variance
+        """Return mean and variance of one relation's scores over heads × tails, without enumerating them."""
+        found = score_moments(
+            lambda rows: self.tail_query(rows, relation_row),
+            lambda rows: self.head_query(rows, relation_row),
+            heads,
+            tails,
+        )
+        return found.mean, found.variance
 
 
 @contextmanager
@@ -203,13 +225,20 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 class Scorer:
-    """A model's answers, with its rows formed once: what ranking and prediction use."""
+    """A model's answers, with its rows formed once: what ranking and prediction use.
 
-    def __init__(self, model: BilinearModel) -> None:
-        self.model = model
+    With reciprocal relations a score is the mean of both directions, or, for `asked`, that of the asked one alone.
+    """
+
+    def __init__(self, model: BilinearModel, *, asked: bool = False) -> None:
+        self.model, self.is_asked = model, asked
         with evaluating(model):
             self.entity_rows = model.entity_rows().detach()
             self.relation_rows = model.relation_rows().detach()
+
+    def asked(self) -> Scorer:
+        """Return the scorer that ranking uses: of the asked direction."""
+        return Scorer(self.model, asked=True) if self.model.reciprocal and not self.is_asked else self
 
     @property
     def device(self) -> torch.device:
@@ -218,17 +247,56 @@ class Scorer:
 
     def triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Return φ of triples given by ids, shape (n,)."""
-        rows = self.entity_rows
-        return self.model.score_rows(rows[heads], self.relation_rows[relations], rows[tails])
+        model, head_rows, tail_rows = self.model, self.entity_rows[heads], self.entity_rows[tails]
+        scores = model.score_rows(head_rows, self.relation_rows[relations], tail_rows)
+        if model.reciprocal and not self.is_asked:
+            backwards = self.relation_rows[relations + model.n_relations]
+            scores = (scores + model.score_rows(tail_rows, backwards, head_rows)) / 2
+        return scores
 
     def tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """Return φ of every tail for each (head, relation), shape (n, |E|): one matrix product."""
-        return self.model.tail_query(self.entity_rows[heads], self.relation_rows[relations]) @ self.entity_rows.T
+        return self.tail_queries(heads, relations) @ self.entity_rows.T
 
     def heads(self, relations: Tensor, tails: Tensor) -> Tensor:
         """Return φ of every head for each (relation, tail), shape (n, |E|)."""
-        return self.model.head_query(self.entity_rows[tails], self.relation_rows[relations]) @ self.entity_rows.T
+        return self.head_queries(relations, tails) @ self.entity_rows.T
 
     def relations(self, heads: Tensor, tails: Tensor) -> Tensor:
         """Return φ of every relation for each (head, tail), shape (n, |R|)."""
-        return self.model.relation_query(self.entity_rows[heads], self.entity_rows[tails]) @ self.relation_rows.T
+        model, head_rows, tail_rows = self.model, self.entity_rows[heads], self.entity_rows[tails]
+        own = self.relation_rows[: model.n_relations]
+        scores = model.relation_query(head_rows, tail_rows) @ own.T
+        if model.reciprocal and not self.is_asked:
+            backwards = self.relation_rows[model.n_relations :]
+            scores = (scores + model.relation_query(tail_rows, head_rows) @ backwards.T) / 2
+        return scores
+
+    def forms(self, relation: int) -> tuple[LinearMap, LinearMap]:
+        """Return what turns head rows into tail queries for a relation, and tail rows into head queries."""
+        model, row = self.model, self.relation_rows[relation]
+        if not model.reciprocal or self.is_asked:
+            return lambda rows: model.tail_query(rows, row), lambda rows: model.head_query(rows, row)
+        back = self.relation_rows[relation + model.n_relations]
+        return (
+            lambda rows: (model.tail_query(rows, row) + model.head_query(rows, back)) / 2,
+            lambda rows: (model.head_query(rows, row) + model.tail_query(rows, back)) / 2,
+        )
+
+    def tail_queries(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """Return q with φ = q · tail row, for each (head, relation), shape (n, entity width)."""
+        model, rows = self.model, self.entity_rows[heads]
+        queries = model.tail_query(rows, self.relation_rows[relations])
+        if model.reciprocal and not self.is_asked:
+            queries = (queries + model.head_query(rows, self.relation_rows[relations + model.n_relations])) / 2
+        return queries
+
+    def head_queries(self, relations: Tensor, tails: Tensor) -> Tensor:
+        """Return q with φ = q · head row, for each (relation, tail), shape (n, entity width)."""
+        model, rows = self.model, self.entity_rows[tails]
+        if not model.reciprocal:
+            return model.head_query(rows, self.relation_rows[relations])
+        queries = model.tail_query(rows, self.relation_rows[relations + model.n_relations])
+        if not self.is_asked:
+            queries = (queries + model.head_query(rows, self.relation_rows[relations])) / 2
+        return queries

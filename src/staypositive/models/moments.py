@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
+
+LinearMap = Callable[[Tensor], Tensor]
+"""From rows on one side of a relation to queries for the other, row by row."""
 
 
 @dataclass(frozen=True)
@@ -29,3 +33,32 @@ class RowMoments:
     def of_query(self, query: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and variance of `query · row` over the set: q·m and qᵀCq, shape (...)."""
         return query @ self.mean, ((query @ self.covariance) * query).sum(-1)
+
+
+@dataclass(frozen=True)
+class ScoreMoments:
+    """Moments of φ = hᵀZt over heads × tails. A score is mean + head's part + tail's part + interaction."""
+
+    mean: Tensor
+    of_heads: Tensor
+    """Variance of the head's part: of a head's mean score."""
+    of_tails: Tensor
+    interaction: Tensor
+    """What is left: how far pairs differ from what their head and their tail let expect."""
+
+    @property
+    def variance(self) -> Tensor:
+        """The parts are uncorrelated, so their variances add up."""
+        return self.of_heads + self.of_tails + self.interaction
+
+
+def score_moments(to_tail: LinearMap, to_head: LinearMap, heads: RowMoments, tails: RowMoments) -> ScoreMoments:
+    """Return the moments of φ = hᵀZt over heads × tails, without enumerating them.
+
+    `to_tail` is h ↦ Zᵀh and `to_head` is t ↦ Zt. With h and t independent, of means h̄, t̄ and covariances C, D, the
+    variances are t̄ᵀZᵀ C Z t̄, h̄ᵀZ D Zᵀh̄ and tr(Zᵀ C Z D); a map applied to the rows of C is the product C·Z.
+    """
+    from_heads, from_tails = to_tail(heads.mean), to_head(tails.mean)
+    both = (to_tail(heads.covariance) * to_head(tails.covariance).mT).sum((-2, -1))
+    of_heads, of_tails = heads.of_query(from_tails)[1], tails.of_query(from_heads)[1]
+    return ScoreMoments((from_heads * tails.mean).sum(-1), of_heads, of_tails, both)

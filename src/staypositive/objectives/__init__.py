@@ -9,10 +9,11 @@ from staypositive.errors import SettingError
 from staypositive.objectives.negative_sampling import NegativeSampling
 from staypositive.objectives.objective import Batch, Defaults, Objective
 from staypositive.objectives.one_vs_all import OneVsAll
+from staypositive.objectives.second_moment import SecondMoment
 from staypositive.objectives.stay_positive import StayPositive
 
 OBJECTIVES: dict[str, type[Objective]] = {
-    objective.name: objective for objective in (StayPositive, NegativeSampling, OneVsAll)
+    objective.name: objective for objective in (StayPositive, SecondMoment, NegativeSampling, OneVsAll)
 }
 """Every objective by its name."""
 
@@ -47,6 +48,7 @@ __all__ = [
     "NegativeSampling",
     "Objective",
     "OneVsAll",
+    "SecondMoment",
     "StayPositive",
     "build_objective",
     "objective_options",

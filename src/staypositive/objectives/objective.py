@@ -54,6 +54,8 @@ class Batch:
     """How many batches an epoch has: a penalty divided by it counts once an epoch."""
     key: Tensor
     """What decides all that this step draws, such as its dropout masks (see `staypositive.models.hashing`)."""
+    prepared: dict[str, Tensor] = dataclasses.field(default_factory=dict)
+    """What the objective prepared for these facts, each of shape (n_facts,)."""
 
     def logits(self, model: BilinearModel) -> Tensor:
         """Return φ + ψ of the examples, with the model's dropout."""
@@ -71,6 +73,8 @@ class Objective(ABC):
 
     name: ClassVar[str]
     defaults: ClassVar[Defaults]
+    averages: ClassVar[bool] = False
+    """Whether its terms are means over the batch, rather than sums."""
 
     @property
     def touches_all_rows(self) -> bool:
@@ -78,9 +82,18 @@ class Objective(ABC):
         return False
 
     @property
+    def is_reciprocal(self) -> bool:
+        """Whether each fact is learnt from backwards too, as (t, r + |R|, h)."""
+        return False
+
+    @property
     def negatives_per_fact(self) -> int:
         """How many negatives are drawn for each fact: 0 is the point of this library."""
         return 0
+
+    def prepare(self, facts: Tensor, n_entities: int, n_relations: int) -> dict[str, Tensor]:
+        """Return numbers for each of all facts, shape (n,), that steps will need; `n_relations` counts rows."""
+        return {}
 
     def examples(self, facts: Tensor, n_entities: int, keys: Tensor) -> Tensor:
         """Return the triples, by global ids, that some steps learn from: by default their facts alone.

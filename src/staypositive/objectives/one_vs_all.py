@@ -1,4 +1,4 @@
-"""1vsAll (Lacroix et al. 2018, without its reciprocal relations): each fact against every other answer."""
+"""1vsAll (Lacroix et al. 2018): each fact against every other answer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from staypositive.models import BilinearModel
 from staypositive.models.dropout import keep_mask
 from staypositive.models.hashing import mix_all
 from staypositive.objectives.objective import Batch, Defaults, Objective, option
-from staypositive.objectives.penalties import l2_penalty
+from staypositive.objectives.penalties import l2_penalty, n3_penalty
 
 
 @dataclass(frozen=True)
 class OneVsAll(Objective):
-    """Mean cross-entropy of the tail among all entities, and of the head, + L2 on both tables.
+    """Mean cross-entropy of the tail among all entities, and of the head, + N3 on the facts' rows, L2 on all.
+
+    With `reciprocal` a head is asked for as the tail of the fact read backwards, by a relation row of its own.
 
     Nothing is drawn, but every entity is scored for every fact: O(|E|·d) a fact. Dropout acts on the query, so that
     one mask serves all candidates.
@@ -26,12 +28,22 @@ class OneVsAll(Objective):
 
     name: ClassVar[str] = "1vsall"
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10)
+    averages: ClassVar[bool] = True
 
     l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch")
+    n3: float = option(0.0, "weight of the N3 penalty on the facts' rows")
+    reciprocal: bool = option(
+        False, "learn each fact backwards too, in place of asking for heads", choices=(True, False)
+    )
 
     def __post_init__(self) -> None:
-        if self.l2 < 0:
-            raise SettingError(f"l2 must not be negative, got {self.l2}")
+        if self.l2 < 0 or self.n3 < 0:
+            raise SettingError(f"l2 and n3 must not be negative, got {self.l2} and {self.n3}")
+
+    @property
+    def is_reciprocal(self) -> bool:
+        """As set."""
+        return self.reciprocal
 
     @property
     def touches_all_rows(self) -> bool:
@@ -42,10 +54,11 @@ class OneVsAll(Objective):
         """Return `tails`, `heads` and, where asked for, `l2`."""
         heads, tails = batch.entity_rows[batch.heads], batch.entity_rows[batch.tails]
         relations = batch.relation_rows[batch.relations]
-        terms = {
-            "tails": self._answer(model, batch, model.tail_query(heads, relations), batch.tails, 0),
-            "heads": self._answer(model, batch, model.head_query(tails, relations), batch.heads, 1),
-        }
+        terms = {"tails": self._answer(model, batch, model.tail_query(heads, relations), batch.tails, 0)}
+        if not self.reciprocal:
+            terms["heads"] = self._answer(model, batch, model.head_query(tails, relations), batch.heads, 1)
+        if self.n3:
+            terms["n3"] = n3_penalty(self.n3, model, heads, relations, tails)
         return terms | ({"l2": l2_penalty(self.l2, batch)} if self.l2 else {})
 
     def _answer(self, model: BilinearModel, batch: Batch, query: Tensor, answers: Tensor, side: int) -> Tensor:

@@ -53,7 +53,7 @@ def fit(
     device = resolve_device(chosen.device)
     origin = provenance(graph, device, __version__)
     model = new_model(graph, chosen).to(device).to(getattr(torch, chosen.precision))
-    engine = new_engine(model, chosen, torch.as_tensor(graph.train.facts, device=device))
+    engine = new_engine(model, chosen, training_facts(graph, model, device))
     origin["engine"] = type(engine).__name__
     validate, monitor = _validation(graph, chosen)
     watchers = [*callbacks, *([ProgressBar()] if progress else [])]
@@ -117,11 +117,22 @@ def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
             score_bound=settings.score_bound,
             prior_score=prior_score,
             dropout=settings.dropout,
+            reciprocal=settings.objective.is_reciprocal,
             **extra,
         )
     except (RuntimeError, MemoryError) as error:
         said = f"a {settings.model} of dim {settings.dim} does not fit in memory; try a smaller dim"
         raise SettingError(said) from error
+
+
+def training_facts(graph: KnowledgeGraph, model: BilinearModel, device: torch.device) -> Tensor:
+    """Return the facts to train on, and for reciprocal relations each one backwards too: (t, r + |R|, h)."""
+    facts = torch.as_tensor(graph.train.facts, device=device)
+    if not model.reciprocal:
+        return facts
+    backwards = facts.flip(1)
+    backwards[:, 1] += model.n_relations
+    return torch.cat([facts, backwards])
 
 
 def new_optimiser(model: BilinearModel, settings: Settings) -> RowOptimiser:

@@ -36,7 +36,7 @@ def rank_split(
     """Rank both sides of each fact of a split."""
     graph = predictor.graph
     known = graph.facts(*FILTERS[split])
-    return rank_facts(predictor.scorer, graph.split(split).facts, known, memory=memory, progress=progress)
+    return rank_facts(predictor.scorer.asked(), graph.split(split).facts, known, memory=memory, progress=progress)
 
 
 def ranking_report(graph: KnowledgeGraph, split: str, ranks: Ranks) -> dict[str, Any]:
@@ -80,10 +80,10 @@ def _classified(predictor: Predictor, split: str, keep: NDArray[np.bool_]) -> di
     own, valid = graph.split(split).take(keep), graph.valid
     report: dict[str, Any] = {}
     for name, way in ways.items():
-        logits = way.logits(way.score(own.triples))
+        logits = way.triple_logits(own.triples)
         metrics = classification_metrics(logits, own.signs)
         if valid.has_negatives and len(valid.facts):
-            reference = way.logits(way.score(valid.triples))
+            reference = way.triple_logits(valid.triples)
             threshold = best_threshold(reference, valid.signs)
             each = relation_thresholds(reference, valid.signs, valid.triples[:, 1])
             relations = own.triples[:, 1]

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from staypositive.calibration import Calibrator, fit_calibrator
+from staypositive.calibration import Background, Calibrator, Posterior, find_calibrator, fit_calibrator
 from staypositive.errors import InputError
-from staypositive.evaluation import DEFAULT_MEMORY, Ranks
+from staypositive.evaluation import DEFAULT_MEMORY, Ranks, negative_log_likelihood
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Predictor, Query, read_queries
 from staypositive.models import BilinearModel, Scorer
@@ -56,10 +56,14 @@ class Run:
     def _scorer(self) -> Scorer:
         return Scorer(self.model)
 
+    @cached_property
+    def _background(self) -> Background:
+        return Background(self.graph, self._scorer)
+
     @property
     def predictor(self) -> Predictor:
         """Answers by label, with the current calibrator."""
-        return Predictor(self.graph, self._scorer, self.calibrator)
+        return Predictor(self.graph, self._scorer, self.calibrator, self._background)
 
     def evaluate(
         self,
@@ -91,23 +95,29 @@ class Run:
         return report
 
     def calibrate(self, method: str = "platt") -> dict[str, float]:
-        """Fit a calibrator (platt, isotonic or temperature) on validation; return NLL there before and after."""
-        from staypositive.evaluation import negative_log_likelihood
+        """Fit a calibrator on validation; return NLL there before and after, where there are labels to measure it.
 
-        valid = self.graph.valid
-        if not valid.has_negatives or len(valid.facts) == 0:
+        `platt`, `isotonic`, `temperature`, `beta` and `background-logistic` need triples labelled true and false;
+        `posterior` looks at validation facts alone.
+        """
+        valid, kind = self.graph.valid, find_calibrator(method)
+        if kind is not Posterior and not (valid.has_negatives and len(valid.facts)):
             raise InputError(
                 f"calibration needs validation triples labelled true and false, and {self.graph.name} has none "
-                "labelled false. Add a fourth column of 1 and -1, or a valid_negatives file"
+                "labelled false. Add a fourth column of 1 and -1, or a valid_negatives file, or use posterior, which "
+                "needs facts alone"
             )
         plain = Predictor(self.graph, self._scorer)
         logits = plain.logits(plain.score(valid.triples))
-        self.calibrator = fit_calibrator(method, logits, valid.signs)
+        features = self._background.features(valid.triples) if kind.needs_background else None
+        self.calibrator = fit_calibrator(method, logits, valid.signs, features)
         for report in self.metrics.values():
             report.pop("classification", None)  # measured with another calibrator
+        if not valid.has_negatives:
+            return {}
         return {
             "nll_before": negative_log_likelihood(logits, valid.signs),
-            "nll_after": negative_log_likelihood(self.calibrator.apply(logits), valid.signs),
+            "nll_after": negative_log_likelihood(self.predictor.triple_logits(valid.triples), valid.signs),
         }
 
     def predict(

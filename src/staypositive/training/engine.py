@@ -52,6 +52,7 @@ class ReferenceEngine(Engine):
         self.model, self.objective, self.optimiser = model, objective, optimiser
         self.facts, self.batch_size, self.seed = facts, batch_size, seed
         self.batches = -(-len(facts) // batch_size)
+        self.prepared = objective.prepare(facts, model.n_entities, len(model.relations))
         self.generator = torch.Generator(facts.device).manual_seed(seed)
         self.steps = 0
 
@@ -61,18 +62,23 @@ class ReferenceEngine(Engine):
         order = torch.randperm(len(self.facts), generator=self.generator, device=self.facts.device)
         totals: dict[str, Tensor] = {}
         for chosen in order.split(self.batch_size):
-            for name, term in self.step(self.facts[chosen]).items():
-                totals[name] = totals[name] + term if name in totals else term
+            share = len(chosen) if self.objective.averages else 1
+            for name, term in self.step(self.facts[chosen], self.prepared_for(chosen)).items():
+                totals[name] = totals.get(name, 0) + term * share
         return {name: total / len(self.facts) for name, total in totals.items()}
 
-    def step(self, facts: Tensor) -> dict[str, Tensor]:
+    def prepared_for(self, chosen: Tensor) -> dict[str, Tensor]:
+        """Return what the objective prepared for some facts, by their numbers."""
+        return {name: values[chosen] for name, values in self.prepared.items()}
+
+    def step(self, facts: Tensor, prepared: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Take one step on some facts, shape (n, 3); return the terms of its loss before the step."""
         key = step_keys(self.seed, self.steps, 1, facts.device)
         self.steps += 1
-        return self._step(facts, key)
+        return self._step(facts, prepared or {}, key)
 
-    def _step(self, facts: Tensor, key: Tensor) -> dict[str, Tensor]:
-        batch, entity_ids, relation_ids = self._batch(facts, key)
+    def _step(self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor) -> dict[str, Tensor]:
+        batch, entity_ids, relation_ids = self._batch(facts, prepared, key)
         terms = self.objective.terms(self.model, batch)
         loss = torch.stack(list(terms.values())).sum()
         gradients = torch.autograd.grad(loss, (batch.entity_weights, batch.relation_weights))
@@ -84,7 +90,9 @@ class ReferenceEngine(Engine):
             self.optimiser.update(table, ids, torch.where(finite, gradient, torch.zeros_like(gradient)))
         return {name: term.detach() for name, term in terms.items()}
 
-    def _batch(self, facts: Tensor, key: Tensor) -> tuple[Batch, Tensor | None, Tensor | None]:
+    def _batch(
+        self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor
+    ) -> tuple[Batch, Tensor | None, Tensor | None]:
         """Gather the rows that the step touches; None stands for all rows."""
         model, objective = self.model, self.objective
         heads, relations, tails = objective.examples(facts[None], model.n_entities, key)[0].unbind(1)
@@ -106,6 +114,7 @@ class ReferenceEngine(Engine):
             relation_rows=model.form_relation_rows(relation_weights),
             batches=self.batches,
             key=key[0],
+            prepared=prepared,
         )
         return batch, entity_ids, relation_ids
 

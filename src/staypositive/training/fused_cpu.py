@@ -90,7 +90,7 @@ class FusedCpuEngine(ReferenceEngine):
         self.kernels.set_threads(self.threads)
         return super().run_epoch()
 
-    def step(self, facts: Tensor) -> dict[str, Tensor]:
+    def step(self, facts: Tensor, prepared: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Take one step; see `ReferenceEngine.step`."""
         model, kernels, objective = self.model, self.kernels, self.objective
         key = step_keys(self.seed, self.steps, 1, facts.device)

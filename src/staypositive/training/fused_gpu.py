@@ -84,7 +84,7 @@ class PackedRuns:
         seeds = sorted({member.seed for member in members})
         self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
         self.plan = StepPlan(
-            objective, self.batch_size, self.chunk, model.n_entities, model.n_relations, seeds, device
+            objective, self.batch_size, self.chunk, model.n_entities, len(model.relations), seeds, device
         )
         self.weights = {
             name: _join([getattr(member.model, name) for member in members], _set_data)

@@ -58,7 +58,8 @@ class GraphedEngine(ReferenceEngine):
                 self.key.copy_(keys[step : step + 1])
                 self.graph.replay()
             else:
-                rest = self._step(self.facts[chosen], keys[step : step + 1])
+                terms = self._step(self.facts[chosen], self.prepared_for(chosen), keys[step : step + 1])
+                rest = {name: term * (len(chosen) if self.objective.averages else 1) for name, term in terms.items()}
         self.steps += self.batches
         sums = [terms for terms in (self.totals, rest) if terms]
         return {n: torch.stack([terms[n] for terms in sums]).sum(0) / len(self.facts) for n in sums[0]}
@@ -73,12 +74,16 @@ class GraphedEngine(ReferenceEngine):
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(3):
-                terms = self._step(self.facts[self.chosen], self.key)
+                terms = self._captured_step()
         torch.cuda.current_stream().wait_stream(stream)
         self.totals = {name: torch.zeros_like(term) for name, term in terms.items()}
+        share = self.batch_size if self.objective.averages else 1
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            for name, term in self._step(self.facts[self.chosen], self.key).items():
-                self.totals[name].add_(term)
+            for name, term in self._captured_step().items():
+                self.totals[name].add_(term, alpha=share)
         for tensor, value in zip(state, kept, strict=True):
             tensor.copy_(value)
+
+    def _captured_step(self) -> dict[str, Tensor]:
+        return self._step(self.facts[self.chosen], self.prepared_for(self.chosen), self.key)

@@ -1,0 +1,126 @@
+"""The background of a query: mean and deviation of its scores over the answers that could be, in closed form.
+
+A wrong but sensible answer of (h, r, ?) comes from the entities that training facts have as tails of r, its *range*.
+Over any set of entities the scores q · t of a query have mean q·m and variance qᵀCq, m and C being the mean and
+covariance of the set's rows. So a score becomes a z-score, z = (φ − μ)/σ, close to N(0, 1) for wrong answers,
+whatever the query. Heads are treated alike over the relation's *domain*. No negative is drawn or labelled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from staypositive.graph import KnowledgeGraph
+from staypositive.models import RowMoments, Scorer, score_moments
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+SHRINK = 10.0
+"""So many entities of the whole graph are added to each range: a range of few entities says little by itself."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """What is known of some triples, in parallel arrays: scores and z-scores of both sides."""
+
+    relations: Ints
+    tail_scores: Floats
+    head_scores: Floats
+    tail_z: Floats
+    head_z: Floats
+    correlations: Floats
+    """The correlation of both z over the background of the triple's relation."""
+
+    def __len__(self) -> int:
+        return len(self.relations)
+
+    def select(self, keep: NDArray[np.bool_]) -> Features:
+        """Return the features of the triples that the mask keeps."""
+        return Features(**{field.name: getattr(self, field.name)[keep] for field in fields(self)})
+
+    @property
+    def combined_z(self) -> Floats:
+        """Both sides in one: their sum, scaled to deviation 1 over the background."""
+        return np.asarray((self.tail_z + self.head_z) / np.sqrt(2 + 2 * self.correlations))
+
+
+class Background:
+    """The moments of every relation's range and domain, formed when first asked for."""
+
+    def __init__(self, graph: KnowledgeGraph, scorer: Scorer) -> None:
+        self.graph, self.scorer = graph, scorer.asked()
+        facts = torch.as_tensor(graph.train.facts, device=scorer.device)
+        self.members = {side: _members(facts, column, len(graph.relations)) for side, column in _SIDES.items()}
+        self.whole = RowMoments.of(self.scorer.entity_rows)
+        self._moments: dict[tuple[str, int], RowMoments] = {}
+
+    def moments(self, side: str, relation: int) -> RowMoments:
+        """Return the moments of a relation's range (`tail`) or domain (`head`), drawn a little to the whole's."""
+        if (side, relation) not in self._moments:
+            if len(self._moments) >= _MOST_KEPT:
+                self._moments.clear()
+            rows = self.scorer.entity_rows[self.members[side][relation]]
+            self._moments[side, relation] = _shrunk(rows, self.whole)
+        return self._moments[side, relation]
+
+    @torch.no_grad()
+    def features(self, triples: Ints) -> Features:
+        """Return the features of triples given by ids."""
+        asked = torch.as_tensor(triples, device=self.scorer.device)
+        found = torch.zeros(5, len(triples), dtype=torch.float64, device=self.scorer.device)
+        for relation in np.unique(triples[:, 1]).tolist():
+            own = (asked[:, 1] == relation).nonzero()[:, 0]
+            heads, relations, tails = asked[own].unbind(1)
+            for row, (side, queries, answers) in enumerate(
+                (
+                    ("tail", self.scorer.tail_queries(heads, relations), tails),
+                    ("head", self.scorer.head_queries(relations, tails), heads),
+                )
+            ):
+                scores = (queries * self.scorer.entity_rows[answers]).sum(-1).double()
+                mean, variance = self.moments(side, relation).of_query(queries)
+                found[row, own] = scores
+                found[2 + row, own] = (scores - mean) / variance.clamp(min=1e-24).sqrt()
+            found[4, own] = self.correlation(relation)
+        tail_scores, head_scores, tail_z, head_z, correlations = found.cpu().numpy()
+        return Features(triples[:, 1].copy(), tail_scores, head_scores, tail_z, head_z, correlations)
+
+    def correlation(self, relation: int) -> float:
+        """Return how both z of a relation correlate over domain × range.
+
+        A score is grand mean + head's part + tail's part + interaction. The tail's z knows the tail's part and the
+        interaction, the head's z the head's part and the interaction: the interaction is what they share.
+        """
+        domain, span = self.moments("head", relation), self.moments("tail", relation)
+        found = score_moments(*self.scorer.forms(relation), domain, span)
+        spread = ((found.of_tails + found.interaction) * (found.of_heads + found.interaction)).clamp(min=0).sqrt()
+        return min(1.0, float(found.interaction / spread.clamp(min=1e-24)))
+
+
+_SIDES = {"head": 0, "tail": 2}
+_MOST_KEPT = 64
+
+
+def _members(facts: Tensor, column: int, n_relations: int) -> list[Tensor]:
+    """Return the distinct entities that facts of each relation have in a column."""
+    pairs = torch.unique(facts[:, [1, column]], dim=0)
+    counts = torch.bincount(pairs[:, 0], minlength=n_relations)
+    return list(pairs[:, 1].split(counts.tolist()))
+
+
+def _shrunk(rows: Tensor, whole: RowMoments) -> RowMoments:
+    """Return the moments of rows and of SHRINK more of the whole's: those of the mixture of both."""
+    count = len(rows)
+    if count == 0:
+        return whole
+    own, share = RowMoments.of(rows), count / (count + SHRINK)
+    gap = own.mean - whole.mean
+    mean = share * own.mean + (1 - share) * whole.mean
+    covariance = share * own.covariance + (1 - share) * whole.covariance + share * (1 - share) * torch.outer(gap, gap)
+    return RowMoments(count, mean, covariance)

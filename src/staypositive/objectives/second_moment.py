@@ -1,0 +1,149 @@
+"""Past the paper: facts at score 1, everything else towards 0, by the sum of all *squared* scores in closed form.
+
+For a query q the squared scores of all entities add up to qᵀGq, G = Σ t tᵀ the Gram matrix of the entity rows. So
+least squares over every triple there is (Hu et al. 2008 for one relation) cost no enumeration and no drawing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding
+
+from staypositive.errors import SettingError
+from staypositive.models import BilinearModel
+from staypositive.models.dropout import keep_mask
+from staypositive.models.hashing import mix_all
+from staypositive.objectives.objective import Batch, Defaults, Objective, option
+from staypositive.objectives.penalties import n3_penalty
+
+WEIGHTINGS = ("triple", "query", "all")
+
+
+@dataclass(frozen=True)
+class SecondMoment(Objective):
+    """Mean over facts of (1−φ)² − w0·φ² + w0·qᵀGq, for tails, heads and relations, + N3.
+
+    qᵀGq sums φ² over all answers of a query, the fact's own among them: − w0·φ² takes that out again. A direction's
+    query counts once for each of its facts (`triple`), once in all (`query`), or every triple that is no fact weighs
+    w0 (`all`), whether its query has facts or not. Heads are asked for through reciprocal relations, or, without
+    them, explicitly. Dropout acts on the rows that queries are made from. No negative is ever drawn.
+    """
+
+    name: ClassVar[str] = "second-moment"
+    defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10)
+    averages: ClassVar[bool] = True
+
+    unobserved_weight: float = option(3e-3, "weight w0 of a triple that is no fact, a fact being 1")
+    relation_weight: float = option(0.3, "weight of asking for the relation, beside asking for entities at 1")
+    relation_unobserved_weight: float = option(0.1, "w0 of asking for the relation")
+    head_weight: float = option(1.0, "weight of asking for heads (without reciprocal relations alone)")
+    weighting: str = option(
+        "triple", "a query counts once a fact, once in all, or all triples weigh alike", choices=WEIGHTINGS
+    )
+    relation_power: float = option(0.0, "facts weigh (number of facts of their relation)^-this, with mean 1")
+    n3: float = option(0.01, "weight of the N3 penalty on the facts' rows")
+    reciprocal: bool = option(
+        True, "learn each fact backwards too, in place of asking for heads", choices=(True, False)
+    )
+
+    def __post_init__(self) -> None:
+        names = ("unobserved_weight", "relation_weight", "relation_unobserved_weight", "head_weight", "n3")
+        for name in names:
+            if getattr(self, name) < 0:
+                raise SettingError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.weighting not in WEIGHTINGS:
+            raise SettingError(f"weighting is one of {', '.join(WEIGHTINGS)}, got {self.weighting!r}")
+
+    @property
+    def touches_all_rows(self) -> bool:
+        """Every row takes part in G."""
+        return True
+
+    @property
+    def is_reciprocal(self) -> bool:
+        """As set."""
+        return self.reciprocal
+
+    def prepare(self, facts: Tensor, n_entities: int, n_relations: int) -> dict[str, Tensor]:
+        """Return each fact's weight and, for `query`, the share that it is of its queries' facts."""
+        heads, relations, tails = facts.unbind(1)
+        prepared = {}
+        if self.relation_power:
+            weights = _multiplicity(relations).double().pow(-self.relation_power)
+            prepared["weight"] = (weights / weights.mean()).float()
+        if self.weighting == "query":
+            prepared["tails"] = 1 / _multiplicity(heads * n_relations + relations)
+            prepared["heads"] = 1 / _multiplicity(tails * n_relations + relations)
+            prepared["relations"] = 1 / _multiplicity(heads * n_entities + tails)
+        return prepared
+
+    def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
+        """Return `tails`, `heads` and `relations`, as far as they are asked for, and `n3`."""
+        entities, all_relations = batch.entity_rows, batch.relation_rows
+        heads, tails = embedding(batch.heads, entities), embedding(batch.tails, entities)
+        relations = embedding(batch.relations, all_relations)
+        from_heads, from_tails = self._dropped(model, batch, heads, 0), self._dropped(model, batch, tails, 1)
+        w0, w0_relation = self.unobserved_weight, self.relation_unobserved_weight
+        every = sum_all_squares(model, entities, all_relations) if self.weighting == "all" else None
+        terms = {
+            "tails": self._direction(
+                model.tail_query(from_heads, relations), tails, entities, w0, "tails", batch, every
+            )
+        }
+        if not self.reciprocal and self.head_weight:
+            query = model.head_query(from_tails, relations)
+            terms["heads"] = self.head_weight * self._direction(query, heads, entities, w0, "heads", batch, every)
+        if self.relation_weight:
+            query = model.relation_query(from_heads, tails)
+            terms["relations"] = self.relation_weight * self._direction(
+                query, relations, all_relations, w0_relation, "relations", batch, every
+            )
+        if self.n3:
+            terms["n3"] = n3_penalty(self.n3, model, heads, relations, tails)
+        return terms
+
+    def _dropped(self, model: BilinearModel, batch: Batch, rows: Tensor, side: int) -> Tensor:
+        if not model.training or model.dropout == 0:
+            return rows
+        keep = keep_mask(mix_all(batch.key + side), len(rows), rows.shape[-1], model.dropout, rows.device)
+        return rows * keep / (1 - model.dropout)
+
+    def _direction(
+        self, query: Tensor, own: Tensor, answers: Tensor, w0: float, name: str, batch: Batch, every: Tensor | None
+    ) -> Tensor:
+        """Return the loss of one direction: `own` rows answer the queries truly, `answers` are all rows there are."""
+        scores = (query * own).sum(-1)
+        losses = (1 - scores).square() - w0 * scores.square()
+        if every is None:
+            squares = sum_squares(query, answers)
+            losses = losses + w0 * (squares * batch.prepared[name] if self.weighting == "query" else squares)
+        if "weight" in batch.prepared:
+            losses = losses * batch.prepared["weight"]
+        loss = losses.mean()
+        facts = batch.batches * batch.n_facts  # of an epoch; exact for whole batches
+        return loss if every is None else loss + w0 * every / facts
+
+
+def sum_squares(queries: Tensor, rows: Tensor) -> Tensor:
+    """Return Σ (q · row)² over all rows for each query, shape (n,): qᵀGq, or one by one where that is less work."""
+    (n, width), count = queries.shape, len(rows)
+    if width * (n + count) < n * count:
+        return ((queries @ (rows.T @ rows)) * queries).sum(-1)
+    return (queries @ rows.T).square().sum(-1)
+
+
+def sum_all_squares(model: BilinearModel, entity_rows: Tensor, relation_rows: Tensor) -> Tensor:
+    """Return Σ φ² over all heads, relations and tails among these rows, without enumerating them."""
+    gram = entity_rows.T @ entity_rows
+    return model.sum_of_squares(gram, relation_rows, gram)
+
+
+def _multiplicity(keys: Tensor) -> Tensor:
+    """Return how often each key occurs among all, shape as given."""
+    _, place, counts = torch.unique(keys, return_inverse=True, return_counts=True)
+    result: Tensor = counts[place]
+    return result

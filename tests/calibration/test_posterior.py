@@ -1,0 +1,197 @@
+"""Probabilities from the background: closed forms against enumeration, and a posterior that can be checked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import staypositive as sp
+from conftest import planted_graph
+from staypositive.calibration import (
+    Background,
+    BackgroundLogistic,
+    Beta,
+    Features,
+    Posterior,
+    calibrator_from_dict,
+    fit_calibrator,
+)
+from staypositive.calibration import background as background_module
+from staypositive.errors import InputError
+from staypositive.evaluation import negative_log_likelihood, sigmoid
+from staypositive.models import Scorer
+
+
+def features_of(tail_z: np.ndarray, relations: np.ndarray | None = None) -> Features:
+    n = len(tail_z)
+    zeros = np.zeros(n)
+    return Features(
+        np.zeros(n, dtype=np.int64) if relations is None else relations, tail_z, tail_z, tail_z, tail_z, zeros + 1.0
+    )
+
+
+@pytest.mark.parametrize("objective", ["stay-positive", "second-moment"])
+def test_z_scores_equal_enumeration(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
+    monkeypatch.setattr(background_module, "SHRINK", 0.0)
+    graph = planted_graph()
+    run = sp.fit(graph, model="complex", objective=objective, dim=5, epochs=3)
+    scorer = Scorer(run.model).asked()
+    triples = graph.test.triples[:40]
+    found = Background(graph, scorer).features(triples)
+    train = graph.train.facts
+    for i, (h, r, t) in enumerate(triples.tolist()):
+        ids = torch.tensor([h]), torch.tensor([r]), torch.tensor([t])
+        tails = scorer.tails(ids[0], ids[1])[0].double().detach().numpy()
+        heads = scorer.heads(ids[1], ids[2])[0].double().detach().numpy()
+        span = np.unique(train[train[:, 1] == r, 2])
+        domain = np.unique(train[train[:, 1] == r, 0])
+        assert found.tail_scores[i] == pytest.approx(tails[t], abs=1e-5)
+        assert found.head_scores[i] == pytest.approx(heads[h], abs=1e-5)
+        assert found.tail_z[i] == pytest.approx(
+            (tails[t] - tails[span].mean()) / tails[span].std(), rel=2e-3, abs=1e-3
+        )
+        expected = (heads[h] - heads[domain].mean()) / heads[domain].std()
+        assert found.head_z[i] == pytest.approx(expected, rel=2e-3, abs=1e-3)
+
+
+def test_a_small_range_leans_on_the_whole_graph() -> None:
+    graph = planted_graph()
+    run = sp.fit(graph, model="distmult", dim=5, epochs=3)
+    background = Background(graph, Scorer(run.model))
+    rows = background.scorer.entity_rows
+    members = background.members["tail"][0]
+    share = len(members) / (len(members) + background_module.SHRINK)
+    found = background.moments("tail", 0)
+    mixed = share * rows[members].mean(0) + (1 - share) * rows.mean(0)
+    torch.testing.assert_close(found.mean, mixed)
+    weights = torch.full((len(rows),), (1 - share) / len(rows))
+    weights[members] += share / len(members)
+    centred = rows - mixed
+    torch.testing.assert_close(found.covariance, (weights[:, None] * centred).T @ centred, rtol=1e-4, atol=1e-6)
+
+
+def test_the_correlation_of_both_sides() -> None:
+    """Against all pairs of a relation's domain and range, in a graph whose interaction is strong."""
+    graph = planted_graph()
+    run = sp.fit(graph, model="complex", dim=6, epochs=20, learning_rate=0.3, batch_size=64)
+    background = Background(graph, Scorer(run.model))
+    domain, span = background.members["head"][0], background.members["tail"][0]
+    pairs = torch.cartesian_prod(domain, span)
+    triples = torch.stack([pairs[:, 0], torch.zeros(len(pairs), dtype=torch.int64), pairs[:, 1]], 1).numpy()
+    features = background.features(triples)
+    found = np.corrcoef(features.tail_z, features.head_z)[0, 1]
+    assert features.correlations[0] == pytest.approx(found, abs=0.1)
+    assert features.combined_z.std() == pytest.approx(1, abs=0.2)
+
+
+def test_a_posterior_finds_the_log_ratio() -> None:
+    """Facts from N(3, 1) against N(0, 1): the log-odds are 3z − 4.5."""
+    draw = np.random.default_rng(0)
+    facts = draw.normal(3, 1, 20_000)
+    posterior = Posterior.fit_features(features_of(facts), np.ones(len(facts), dtype=bool), "tail")
+    z = np.linspace(-0.5, 3.5, 9)
+    found = posterior.apply_features(features_of(z))
+    np.testing.assert_allclose(found, 3 * z - 4.5, atol=0.8)
+    everywhere = posterior.apply_features(features_of(np.linspace(-50, 50, 2001)))
+    assert (np.diff(everywhere) >= -1e-12).all()
+    assert np.abs(everywhere).max() < np.log(20_002) + 0.02
+    both = np.concatenate([facts[:5000], draw.normal(0, 1, 5000)])
+    signs = np.repeat([1, -1], 5000)
+    nll = negative_log_likelihood(posterior.apply_features(features_of(both)), signs)
+    best = negative_log_likelihood(3 * both - 4.5, signs)
+    assert nll < best + 0.01
+
+
+def test_labels_of_false_triples_are_not_looked_at() -> None:
+    draw = np.random.default_rng(1)
+    z, truth = draw.normal(size=400), np.arange(400) < 200
+    one = Posterior.fit_features(features_of(z), truth)
+    z[200:] += 100
+    assert Posterior.fit_features(features_of(z), truth) == one
+
+
+def test_relations_with_enough_facts_have_their_own_curve() -> None:
+    draw = np.random.default_rng(2)
+    z = np.concatenate([draw.normal(1, 1, 3000), draw.normal(5, 1, 3000), draw.normal(3, 1, 10)])
+    relations = np.repeat([0, 1, 2], [3000, 3000, 10])
+    posterior = Posterior.fit_features(features_of(z, relations), np.ones(len(z), dtype=bool), "tail")
+    assert posterior.relations == (0, 1)
+    found = posterior.apply_features(features_of(np.full(3, 1.0), np.array([0, 1, 2])))
+    assert found[0] > found[2] > found[1]
+    again = calibrator_from_dict(posterior.as_dict())
+    assert again == posterior
+    with pytest.raises(InputError, match="at least 10"):
+        Posterior.fit_features(features_of(z[:5]), np.ones(5, dtype=bool))
+
+
+def test_both_sides_are_combined_when_that_helps() -> None:
+    draw = np.random.default_rng(3)
+    n = 3000
+    relations = np.zeros(n, dtype=np.int64)
+    tail, head = draw.normal(1.5, 1, n), draw.normal(1.5, 1, n)
+    features = Features(relations, tail, head, tail, head, np.zeros(n))
+    assert Posterior.fit_features(features, np.ones(n, dtype=bool)).statistic == "combined"
+    useless = Features(relations, tail, head, tail + 2, draw.normal(0, 1, n), np.zeros(n))
+    assert Posterior.fit_features(useless, np.ones(n, dtype=bool)).statistic == "tail"
+
+
+def test_logistic_and_beta() -> None:
+    draw = np.random.default_rng(4)
+    truth = np.arange(4000) % 2 == 0
+    z = draw.normal(size=4000) + 2 * truth
+    signs = np.where(truth, 1, -1)
+    logistic = fit_calibrator("background-logistic", z, signs, features_of(z))
+    assert isinstance(logistic, BackgroundLogistic)
+    assert calibrator_from_dict(logistic.as_dict()) == logistic
+    assert negative_log_likelihood(logistic.apply_features(features_of(z)), signs) < 0.40
+    bent = np.where(z > 0, 3 * z, 0.2 * z) - 1
+    beta = fit_calibrator("beta", bent, signs)
+    assert isinstance(beta, Beta)
+    assert negative_log_likelihood(beta.apply(bent), signs) <= (
+        negative_log_likelihood(fit_calibrator("platt", bent, signs).apply(bent), signs) + 1e-6
+    )
+    assert (np.diff(beta.apply(np.linspace(-20, 20, 100))) >= 0).all()
+    for name in ("posterior", "background-logistic"):
+        with pytest.raises(InputError, match="needs the background"):
+            fit_calibrator(name, z, signs)
+    with pytest.raises(InputError, match="by their background"):
+        logistic.apply(z)
+    with pytest.raises(InputError, match="not to logits"):
+        BackgroundLogistic.fit(z, truth)
+
+
+@pytest.mark.parametrize("method", ["posterior", "background-logistic", "beta"])
+def test_a_run_calibrates_saves_and_predicts(tmp_path, method: str) -> None:
+    graph = planted_graph()
+    run = sp.fit(graph, model="complex", objective="second-moment", dim=8, epochs=40, batch_size=64,
+                 unobserved_weight=0.05)  # fmt: skip
+    change = run.calibrate(method)
+    assert change["nll_after"] < 0.5
+    report = run.evaluate("test", ranking=False)["classification"]["all"]
+    assert report[method]["nll"] < 0.5
+    table = run.predict(head="p0", relation="ally", top=5)
+    assert (table["probability"].diff().dropna() <= 1e-9).all() or method != "beta"
+    moved = run.predict(head="p0", relation="ally", top=5, prior=0.01)
+    assert (moved["probability"] < table["probability"]).all()
+    run.save(tmp_path / "run")
+    again = sp.load_run(tmp_path / "run").predict(head="p0", relation="ally", top=5)
+    np.testing.assert_allclose(again["probability"], table["probability"], rtol=1e-6)
+
+
+def test_posterior_needs_no_labels(tmp_path) -> None:
+    import dataclasses
+
+    from staypositive.graph import Split
+
+    graph = planted_graph()
+    facts = dataclasses.replace(graph, valid=Split(graph.valid.facts), test=graph.test)
+    run = sp.fit(facts, model="complex", objective="second-moment", dim=8, epochs=40, batch_size=64,
+                 unobserved_weight=0.05)  # fmt: skip
+    assert run.calibrate("posterior") == {}
+    probabilities = sigmoid(run.predictor.triple_logits(graph.test.triples))
+    truth = graph.test.signs > 0
+    assert probabilities[truth].mean() > 0.65
+    assert probabilities[~truth].mean() < 0.35
+    with pytest.raises(InputError, match="posterior, which needs facts alone"):
+        run.calibrate("platt")
