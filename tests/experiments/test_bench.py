@@ -10,6 +10,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from conftest import planted_graph
 from staypositive.cli import app
 from staypositive.errors import InputError, SettingError
 from staypositive.experiments import COLUMNS, bench, read_index
@@ -102,7 +103,7 @@ def test_growth_with_entities(monkeypatch: pytest.MonkeyPatch) -> None:
     small = bench.Workload.synthetic(100, 300)
     monkeypatch.setattr(bench.Workload, "synthetic", classmethod(lambda cls, *a, **k: small))
     figures = json.loads(call("bench", "geo", "--parts", "entities,facts", "--repeats", "1", "--json"))
-    assert [f["dim"] for f in figures[1:]] == [32] * 7
+    assert [f["dim"] for f in figures[1:]] == [32] * 8
 
 
 def test_bad_requests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -120,3 +121,24 @@ def test_pykeen_beside_us() -> None:
     load = bench.Workload.synthetic(50, 400, n_relations=3)
     load = bench.Workload(load.name, load.facts, 50, 3, load.facts[:9], load.facts)
     assert [f["engine"] for f in bench_pykeen(load, 4, 64, 1)] == ["PyKEEN", "PyKEEN ranking"]
+
+
+def test_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Known:
+        name = "planted"
+
+        def fetch_all(self) -> dict[str, list[Path]]:
+            return {"train": []}
+
+        def parse(self, paths: dict[str, list[Path]]) -> object:
+            return planted_graph()
+
+        def load(self) -> object:
+            return planted_graph()
+
+    monkeypatch.setattr(bench, "find_dataset", lambda name: Known())
+    figure = bench.bench_loading("planted", 1)
+    assert figure["parse_seconds"] > 0
+    assert figure["cached_seconds"] > 0
+    rows = bench.rows_of_figures([figure], "cpu", "a command")
+    assert {row["metric"] for row in rows} == {"parse_seconds", "cached_seconds"}

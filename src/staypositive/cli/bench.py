@@ -20,6 +20,7 @@ from staypositive.experiments.bench import (
     bench_eager,
     bench_engine,
     bench_growth,
+    bench_loading,
     bench_ranking,
     bench_theorem,
     copy_bandwidth,
@@ -29,11 +30,11 @@ from staypositive.experiments.bench import (
 from staypositive.experiments.plots import plot_figures
 from staypositive.experiments.pykeen_side import bench_pykeen, has_pykeen
 from staypositive.files import write_atomic
-from staypositive.graph import load_graph
+from staypositive.graph import CATALOGUE, load_graph
 from staypositive.models import TABLES
 from staypositive.run import resolve_device
 
-PARTS = ("engines", "ranking", "theorem", "entities", "facts", "batch", "dim", "negatives")
+PARTS = ("engines", "ranking", "theorem", "entities", "facts", "batch", "dim", "negatives", "loading")
 ENGINE_NAMES = {"FusedCpuEngine": "fused", "FusedGpuEngine": "fused", "ReferenceEngine": "reference"}
 FORMULA = "bytes a fact = 16 · (distinct entity rows · width + distinct relation rows · width) / facts + 12"
 
@@ -124,11 +125,14 @@ def _measure(
     if part == "ranking":
         has_test = workload.test is not None and len(workload.test) > 0
         return [bench_ranking(workload, first, dim, device, repeats)] if has_test else []
+    if part == "loading":
+        known = CATALOGUE.get(workload.name.casefold())
+        return [bench_loading(workload.name, repeats)] if known is not None and known.files else []
     if part == "theorem":
         return [bench_theorem(entities, 10, first, dim, repeats) for entities in (500, 1000, 2000)]
     if part == "entities":
         width = 32 if on_cpu else dim
-        loads = [Workload.synthetic(10**power, 1_000_000, power=1.0) for power in (5, 6, 7)]
+        loads = [Workload.synthetic(10**power, 1_000_000, power=1.0) for power in (4, 5, 6, 7)]
         return bench_growth(loads, first, width, batch, device, bandwidth, repeats)
     if part == "facts":
         width = 32 if on_cpu else dim
@@ -162,6 +166,10 @@ def _show(speaker: Speaker, about: Figure, figures: list[Figure]) -> None:
     ranked = [[f["workload"], f["engine"], f["facts"], f["seconds"]] for f in figures if "seconds" in f]
     if ranked:
         speaker.table("Filtered ranking, both sides", ["workload", "engine", "facts", "seconds"], ranked)
+    for f in figures:
+        if "parse_seconds" in f:
+            parsed, cached = f["parse_seconds"], f["cached_seconds"]
+            speaker.say(f"{f['workload']}, {f['engine']}: {parsed:.3f} s parsed, {cached:.3f} s from the cache")
     keys = ("model", "entities", "relations", "dim", "theorem_seconds", "enumeration_seconds", "ratio")
     sums = [[f[key] for key in keys] for f in figures if "theorem_seconds" in f]
     if sums:

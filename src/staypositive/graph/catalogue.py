@@ -54,11 +54,20 @@ class Dataset:
             return drop_unseen(find_dataset(self.base).load(), name=self.name)
         if not self.files:
             return read_folder(_GEO_FOLDER, header=False, name=self.name)
+        paths = self.fetch_all()
+        made_from = [self.name, *(file.sha256 for file in self.files)]
+        return cached(cache_folder() / "encoded", made_from, lambda: self.parse(paths))
+
+    def fetch_all(self) -> dict[str, list[Path]]:
+        """Return checked local copies of the files of each split."""
         paths: dict[str, list[Path]] = {}
         for file in self.files:
             paths.setdefault(file.split, []).append(self.fetch(file))
-        made_from = [self.name, *(file.sha256 for file in self.files)]
-        return cached(cache_folder() / "encoded", made_from, lambda: read_splits(paths, name=self.name, header=False))
+        return paths
+
+    def parse(self, paths: dict[str, list[Path]]) -> KnowledgeGraph:
+        """Read the graph from its files, whatever the cache has."""
+        return read_splits(paths, name=self.name, header=False)
 
     def fetch(self, file: RemoteFile) -> Path:
         """Return a checked local copy of one file: the mirror's, the cache's, or a fresh download."""
