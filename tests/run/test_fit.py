@@ -67,6 +67,8 @@ def test_monitor_follows_the_data_or_the_wish(planted: sp.KnowledgeGraph) -> Non
     assert set(by_nll.history[0].validation) == {"nll"}
     by_mrr = sp.fit(planted, dim=4, epochs=2, validate_every=1, monitor="mrr")
     assert set(by_mrr.history[0].validation) == {"mrr"}
+    no_log_odds = sp.fit(planted, dim=4, epochs=1, objective="second-moment")
+    assert set(no_log_odds.history[0].validation) == {"mrr"}
     facts_alone = sp.KnowledgeGraph(
         "facts",
         planted.entities,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from staypositive.calibration.background import Background, Features
+from staypositive.calibration.conformal import Conformal, Strangeness
 from staypositive.calibration.maps import Beta, Calibrator, Isotonic, Platt, Temperature
 from staypositive.calibration.posterior import BackgroundLogistic, FeatureCalibrator, Posterior
 from staypositive.errors import InputError, RunError, SettingError
@@ -71,11 +72,13 @@ __all__ = [
     "BackgroundLogistic",
     "Beta",
     "Calibrator",
+    "Conformal",
     "FeatureCalibrator",
     "Features",
     "Isotonic",
     "Platt",
     "Posterior",
+    "Strangeness",
     "Temperature",
     "calibrator_from_dict",
     "find_calibrator",

@@ -110,6 +110,10 @@ def predict(
     prior: Annotated[
         float | None, typer.Option("--prior", help="Share of true triples to assume.", show_default="the run's")
     ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option("--coverage", help="Give the set of new answers that holds the true one so often, e.g. 0.9."),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the answers as a TSV file.")] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -126,6 +130,8 @@ def predict(
 
       staypositive predict runs/geo --queries questions.tsv --out answers.tsv
 
+      staypositive predict runs/geo --head France --relation borders --coverage 0.9
+
       staypositive predict runs/geo --similar France
 
     """
@@ -140,6 +146,8 @@ def predict(
     ways = {"--similar": similar, "--queries": queries, "--head, --relation and --tail": head or relation or tail}
     if sum(way is not None for way in ways.values()) > 1:
         raise InputError(f"ask in one way at a time: {' or '.join(ways)}")
+    if coverage is not None and (similar is not None or queries is not None):
+        raise InputError("--coverage is for one question: two of --head, --relation and --tail")
     if similar is not None:
         title, frame = f"Most like {similar}", held.similar(similar, top)
     elif queries is not None:
@@ -150,7 +158,11 @@ def predict(
         raise InputError("ask something: two of --head, --relation and --tail, or --queries, or --similar")
     else:
         title = f"({head or '?'}, {relation or '?'}, {tail or '?'})"
-        frame = held.predict(head, relation, tail, **options)
+        if coverage is None:
+            frame = held.predict(head, relation, tail, **options)
+        else:
+            frame = held.answer_set(head, relation, tail, coverage=coverage, prior=prior)
+            title += f": {len(frame):,} new answers, the true one among them with probability {coverage:g}"
     if out is not None:
         write_atomic(out, frame.to_csv(sep="\t", index=False, lineterminator="\n"))
         speaker.say(f"{len(frame):,} rows written to {out}")

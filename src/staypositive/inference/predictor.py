@@ -98,7 +98,7 @@ class Predictor:
                 scores.append(values)
                 if progress is not None:
                     progress(len(piece))
-        return self._table(np.concatenate(found), np.concatenate(scores), prior)
+        return self.table(np.concatenate(found), np.concatenate(scores), prior)
 
     def similar(self, entity: str, top: int = 10) -> pd.DataFrame:
         """Return the entities whose rows point the same way, by cosine similarity."""
@@ -204,7 +204,8 @@ class Predictor:
         allowed[0, torch.as_tensor(asking.vocabulary.ids(candidates))] = True
         return allowed
 
-    def _table(self, found: Ints, scores: Floats, prior: float | None) -> pd.DataFrame:
+    def table(self, found: Ints, scores: Floats, prior: float | None) -> pd.DataFrame:
+        """Return rows (query, rank, head, relation, tail) by label, with probability, score and whether known."""
         import pandas as pd
 
         order = np.lexsort((found[:, 1], found[:, 0]))

@@ -31,6 +31,8 @@ class Defaults(NamedTuple):
     bound: str
     init_scale: float | None
     accumulator: float
+    monitor: str | None = None
+    """What picks its best epoch: None lets the data decide. Scores that are no log-odds are judged by ranks."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class OneVsAll(Objective):
     """
 
     name: ClassVar[str] = "1vsall"
-    defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10)
+    defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10, monitor="mrr")
     averages: ClassVar[bool] = True
 
     l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch")

@@ -34,7 +34,7 @@ class SecondMoment(Objective):
     """
 
     name: ClassVar[str] = "second-moment"
-    defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10)
+    defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10, monitor="mrr")
     averages: ClassVar[bool] = True
 
     unobserved_weight: float = option(3e-3, "weight w0 of a triple that is no fact, a fact being 1")

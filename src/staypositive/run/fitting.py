@@ -154,7 +154,8 @@ def new_engine(model: BilinearModel, settings: Settings, facts: Tensor) -> Engin
 def _validation(graph: KnowledgeGraph, settings: Settings) -> tuple[Validate | None, str]:
     """Return what measures an epoch and the metric it is chosen by; (None, ...) where there is nothing to measure."""
     valid = graph.valid
-    monitor = settings.monitor or ("nll" if valid.has_negatives else "mrr")
+    wanted = settings.monitor or settings.objective.defaults.monitor
+    monitor = wanted or ("nll" if valid.has_negatives else "mrr")
     if len(valid.facts) == 0:
         return None, monitor
     if monitor == "nll" and not valid.has_negatives:

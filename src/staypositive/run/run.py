@@ -8,14 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from staypositive.calibration import Background, Calibrator, Posterior, find_calibrator, fit_calibrator
+from staypositive.calibration import Background, Calibrator, Conformal, Posterior, find_calibrator, fit_calibrator
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, Ranks, negative_log_likelihood
 from staypositive.graph import KnowledgeGraph
-from staypositive.inference import Predictor, Query, read_queries
+from staypositive.inference import Predictor, Query, answer_set, measure_sets, read_queries
 from staypositive.models import BilinearModel, Scorer
 from staypositive.run.folder import load_parts, save_parts
-from staypositive.run.measuring import classification_report, rank_split, ranking_report
+from staypositive.run.measuring import FILTERS, classification_report, rank_split, ranking_report
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
 
@@ -135,6 +135,41 @@ class Run:
         return self.predictor.predict(
             head, relation, tail, top=top, exclude_known=exclude_known, candidates=candidates, prior=prior
         )
+
+    def answer_set(
+        self,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        *,
+        coverage: float = 0.9,
+        per_relation: bool = True,
+        prior: float | None = None,
+    ) -> pd.DataFrame:
+        """Return a set of new answers that holds the true one with that probability, calibrated on validation facts.
+
+        `per_relation` uses the relation's own facts where it has enough, so that the promise holds for each.
+        """
+        query = Query(head, relation, tail)
+        return answer_set(self.predictor, self._conformal, query, coverage, per_relation=per_relation, prior=prior)
+
+    def measure_sets(
+        self,
+        split: str = "test",
+        coverage: float = 0.9,
+        *,
+        per_relation: bool = True,
+        progress: Callable[[int], Any] | None = None,
+    ) -> dict[str, dict[str, float]]:
+        """Return how often answer sets hold the true answers of a split, and how large they are, by side."""
+        facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
+        return measure_sets(
+            self.predictor, self._conformal, facts, known, coverage, per_relation=per_relation, progress=progress
+        )
+
+    @cached_property
+    def _conformal(self) -> Conformal:
+        return Conformal.fit(self._scorer, self.graph.valid.facts)
 
     def predict_file(self, path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
         """Answer a file of queries, `?` for the missing part; options as in `Predictor.answer`."""

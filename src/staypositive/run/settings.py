@@ -48,7 +48,9 @@ class Settings:
     epochs: int = option(200, "passes over the facts, at most")
     validate_every: int = option(10, "epochs between validations")
     monitor: str | None = option(
-        None, "what picks the best epoch; default nll where valid has negatives, else mrr", choices=tuple(MONITORS)
+        None,
+        "what picks the best epoch; default nll where scores are log-odds and valid has negatives, else mrr",
+        choices=tuple(MONITORS),
     )
     patience: int | None = option(None, "stop after so many validations without improvement")
     seed: int = option(0, "seed of every random draw")

@@ -1,0 +1,93 @@
+"""Conformal answer sets: sets of answers that hold the true one with a given probability, calibrated on facts alone.
+
+How strange an answer is, is minus its z-score over the whole graph's entities, (q·m − φ)/√(qᵀCq): closed-form, and
+comparable between queries. Held-out facts show how strange true answers are; an answer is in the set of coverage c
+when it is no stranger than the ⌈(n+1)c⌉-th of n held-out ones. If the query is exchangeable with those, the set holds
+the true answer with probability at least c (Vovk et al. 2005).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from staypositive.errors import InputError
+from staypositive.models import RowMoments, Scorer
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+ENOUGH = 100
+"""Held-out facts from which a relation has thresholds of its own."""
+
+
+@dataclass(frozen=True)
+class Conformal:
+    """How strange held-out answers are, sorted, by side and, where there are enough, by relation."""
+
+    pooled: dict[str, Floats]
+    own: dict[tuple[str, int], Floats]
+
+    @classmethod
+    def fit(cls, scorer: Scorer, facts: Ints) -> Conformal:
+        """Look at both sides of held-out facts."""
+        if len(facts) < 10:
+            raise InputError(f"answer sets need at least 10 held-out facts, and there are {len(facts)}")
+        strangeness = Strangeness(scorer)
+        pooled, own = {}, {}
+        for side in ("tail", "head"):
+            values = strangeness.of_facts(facts, side)
+            pooled[side] = np.sort(values)
+            relations, counts = np.unique(facts[:, 1], return_counts=True)
+            for relation in relations[counts >= ENOUGH].tolist():
+                own[side, relation] = np.sort(values[facts[:, 1] == relation])
+        return cls(pooled, own)
+
+    def threshold(self, side: str, relation: int, coverage: float, per_relation: bool = True) -> float:
+        """Return the strangeness up to which answers belong to the set; infinite where facts are too few."""
+        if not 0 < coverage < 1:
+            raise InputError(f"coverage is a probability between 0 and 1, got {coverage}")
+        values = self.own.get((side, relation)) if per_relation else None
+        values = self.pooled[side] if values is None else values
+        place = math.ceil((len(values) + 1) * coverage)
+        return math.inf if place > len(values) else float(values[place - 1])
+
+
+class Strangeness:
+    """Minus the z-score of answers over all entities."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer = scorer.asked()
+        self.moments = RowMoments.of(self.scorer.entity_rows)
+
+    @torch.no_grad()
+    def of_facts(self, facts: Ints, side: str) -> Floats:
+        """Return how strange the true answers of one side of some facts are."""
+        heads, relations, tails = torch.as_tensor(facts, device=self.scorer.device).unbind(1)
+        answers = tails if side == "tail" else heads
+        queries = self._queries(heads, relations, tails, side)
+        scores = (queries * self.scorer.entity_rows[answers]).sum(-1)
+        mean, spread = self._background(queries)
+        return ((mean - scores) / spread).double().cpu().numpy()
+
+    @torch.no_grad()
+    def of_all(self, facts: Tensor, side: str) -> Tensor:
+        """Return how strange every entity is as an answer of one side of some triples, shape (n, |E|)."""
+        heads, relations, tails = facts.unbind(1)
+        queries = self._queries(heads, relations, tails, side)
+        mean, spread = self._background(queries)
+        return (mean[:, None] - queries @ self.scorer.entity_rows.T) / spread[:, None]
+
+    def _queries(self, heads: Tensor, relations: Tensor, tails: Tensor, side: str) -> Tensor:
+        if side == "tail":
+            return self.scorer.tail_queries(heads, relations)
+        return self.scorer.head_queries(relations, tails)
+
+    def _background(self, queries: Tensor) -> tuple[Tensor, Tensor]:
+        mean, variance = self.moments.of_query(queries)
+        return mean, variance.clamp(min=1e-24).sqrt()
