@@ -42,14 +42,15 @@ def table1(job: Job, dry_run: bool) -> None:
     epochs, negatives, batch = (3 if job.quick else 100), 10, 4832
     job.speaker.say(
         f"table1: SimplE and ComplEx on {TIMED} (the paper: FB15k), {negatives} negatives, batch {batch}, d 200, "
-        f"{epochs} epochs of the fused engine, {max(1, epochs // 5)} of the looping sampler, on the CPU"
+        f"{epochs} epochs of the fused engine, {max(1, epochs // 5)} of the looping sampler, {max(1, epochs // 50)} of "
+        "the reference engine, on the CPU"
     )
     if dry_run:
         return
     workload = Workload.of_graph(load_graph(TIMED))
     figures = []
     for model in ("simple", "complex"):
-        for engine, repeats in (("auto", epochs), ("reference", max(1, epochs // 20))):
+        for engine, repeats in (("auto", epochs), ("reference", max(1, epochs // 50))):
             figures += sampling_share(workload, model, engine, negatives, batch, 200, repeats)
     header = ["model", "engine", "sampler", "drawing_seconds", "rest_seconds", "share"]
     job.speaker.table("Drawing negatives, of an epoch", header, [[f[key] for key in header] for f in figures])
