@@ -203,6 +203,82 @@ def speed_memory(rows: Rows) -> str:
     return markdown(["", "GB"], [[row["setting"], f"{float(row['value']):.1f}"] for row in own])
 
 
+def _by_setting(rows: Rows, experiment: str) -> dict[tuple[str, str], dict[str, float]]:
+    """The figures of an experiment by model and setting."""
+    own: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        if row["experiment"] == experiment:
+            own.setdefault((row["model"], row["setting"]), {})[row["metric"]] = float(row["value"])
+    return own
+
+
+def table1(rows: Rows) -> str:
+    """The share of an epoch that drawing negatives takes."""
+    lines = [
+        [model, *setting.split(", batch")[0].split(", "), f"{cell['drawing_seconds']:.2f}",
+         f"{cell['rest_seconds']:.2f}", f"{cell['share']:.1%}"]
+        for (model, setting), cell in _by_setting(rows, "table1").items()
+    ]  # fmt: skip
+    return markdown(["model", "engine", "sampler", "drawing, s", "the rest, s", "share of drawing"], lines)
+
+
+def figure2(rows: Rows) -> str:
+    """The reduction of epoch time by negative ratio."""
+    own = _by_setting(rows, "figure2")
+    kinds = list(dict.fromkeys(setting.split(", batch")[0] for _, setting in own))
+    ratios = sorted({int(setting.rpartition(" ")[2]) for _, setting in own})
+    lines = []
+    for kind in kinds:
+        found = {
+            int(setting.rpartition(" ")[2]): cell["reduction"]
+            for (_, setting), cell in own.items()
+            if setting.startswith(kind + ",")
+        }
+        lines.append([kind, *(f"{found[n]:.1%}" if n in found else "" for n in ratios)])
+    return markdown(["engine, sampler", *(f"n = {n}" for n in ratios)], lines)
+
+
+def theorem1(rows: Rows) -> str:
+    """The sum of all scores at the largest size, by model, and the peak memory of both ways."""
+    lines = []
+    own = _by_setting(rows, "theorems")
+    for model in dict.fromkeys(model for model, _ in own):
+        sums = {s: c for (m, s), c in own.items() if m == model and "theorem_seconds" in c}
+        peak = next((c for (m, _), c in own.items() if m == model and "theorem_peak_mb" in c), None)
+        if not sums or peak is None:
+            continue
+        setting, cell = max(sums.items(), key=lambda item: item[1]["enumeration_seconds"])
+        lines.append(
+            [model, setting.partition(", ")[2], f"{1e3 * cell['theorem_seconds']:.2f}",
+             f"{1e3 * cell['enumeration_seconds']:.0f}",
+             f"{cell['enumeration_seconds'] / cell['theorem_seconds']:.0f}", f"{peak['theorem_peak_mb']:.1f}",
+             f"{peak['enumeration_peak_mb']:.0f}"]
+        )  # fmt: skip
+    header = ["model", "largest", "Theorem 1, ms", "enumeration, ms", "ratio", "peak, MB", "peak of enumeration, MB"]
+    return markdown(header, lines)
+
+
+def theorem23(rows: Rows) -> str:
+    """Epochs without negatives and with them, as multiples."""
+    found = {
+        setting: cell["epoch_seconds"]
+        for (_, setting), cell in _by_setting(rows, "theorems").items()
+        if "epoch_seconds" in cell
+    }
+    if not found:
+        return markdown(["negatives", "s an epoch", "times that without"], [])
+    counts = {int(s.rpartition("negatives ")[2]) if "negatives" in s else 0: v for s, v in found.items()}
+    lines = [[str(n), f"{counts[n]:.3f}", f"{counts[n] / counts[0]:.2f}"] for n in sorted(counts)]
+    return markdown(["negatives", "s an epoch", "times that without"], lines)
+
+
+def speed_loading(rows: Rows) -> str:
+    """Seconds from files to a graph."""
+    own = _by_setting([row for row in rows if row["metric"] in ("parse_seconds", "cached_seconds")], "bench-growth")
+    lines = [[s, f"{c['parse_seconds']:.2f}", f"{c['cached_seconds']:.3f}"] for (_, s), c in own.items()]
+    return markdown(["FB15k-237", "parsed, s", "from the cache, s"], lines)
+
+
 RANKED = {"mrr": "MRR", "hits@1": "Hit@1"}
 CLASSIFIED = {"nll": "NLL", "brier": "Brier", "auc": "AUC", "nll_platt": "NLL, Platt", "brier_platt": "Brier, Platt"}
 
@@ -211,6 +287,11 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "table2-ranking": lambda rows: table2(rows, "ranking", RANKED),
     "table2-optimistic": lambda rows: table2(rows, "ranking", RANKED, ties="optimistic"),
     "table2-settings": table2_settings,
+    "table1": table1,
+    "figure2": figure2,
+    "theorem1": theorem1,
+    "theorem23": theorem23,
+    "speed-loading": speed_loading,
     "lighter-state": lighter_state,
     "speed-memory": speed_memory,
     "datasets": datasets,

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import staypositive as sp
 from conftest import planted_graph
 from staypositive.cli import app
+from staypositive.cli.common import own_command
 from staypositive.errors import DataError, InputError
 from staypositive.experiments import read_index
 from staypositive.experiments.ablations import ablate, mean_reached
@@ -271,3 +272,9 @@ def test_what_cannot_be_asked(in_lab: Path) -> None:
     missing = CliRunner().invoke(app, ["reproduce", "table2", "--rows", "SimplE", "--datasets", "FB13", "--chosen"])
     assert isinstance(missing.exception, InputError)
     assert "no chosen setting of SimplE on FB13" in str(missing.exception)
+
+
+def test_the_recorded_command_does_not_say_where_results_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["staypositive", "reproduce", "theorems", "--plots", "/home/x", "-q", "--results=/home/y", "--quick"]
+    monkeypatch.setattr("sys.argv", words)
+    assert own_command(("--plots", "--results")) == "staypositive reproduce theorems -q --quick"

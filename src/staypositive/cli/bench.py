@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
 
-from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
+from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag, own_command
 from staypositive.errors import SettingError
 from staypositive.experiments import write_rows
 from staypositive.experiments.bench import (
@@ -95,7 +93,7 @@ def bench(
         for path in plot_figures(figures, plots):
             speaker.say(f"drawn: {path}")
     if index is not None:
-        command = shlex.join(["staypositive", *sys.argv[1:]])
+        command = own_command(("--plots", "--out", "-o"))
         experiment = "bench" if "engines" in wanted else "bench-growth"  # a comparison's sides come from one run
         count = write_rows(index, rows_of_figures(figures, about["device"], command, experiment=experiment))
         speaker.say(f"{count} rows written to {index}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +31,17 @@ HeaderFlag = Annotated[
     bool | None,
     typer.Option("--header/--no-header", help="Whether files begin with column names.", show_default="looked at"),
 ]
+
+
+def own_command(without: tuple[str, ...]) -> str:
+    """Return the command that runs, less some options with their values: where a result is put is no part of it."""
+    words, kept = iter(sys.argv[1:]), []
+    for word in words:
+        if word in without:
+            next(words, None)
+        elif not word.startswith(tuple(f"{option}=" for option in without)):
+            kept.append(word)
+    return shlex.join(["staypositive", *kept])
 
 
 class Speaker:

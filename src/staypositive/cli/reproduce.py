@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
+from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag, own_command
 from staypositive.errors import InputError
 from staypositive.experiments.index import read_index, write_rows
 from staypositive.experiments.kept import Kept
@@ -65,7 +63,7 @@ def reproduce_command(
         raise InputError(f"expected one of {', '.join(WHAT)}, got {what!r}")
     speaker = Speaker(as_json, quiet, verbose, warnings=False)
     paper = load_paper().quickened() if quick else load_paper()
-    command = shlex.join(["staypositive", *sys.argv[1:]])
+    command = own_command(("--plots", "--results"))
     suffix = "-quick" if quick else ""
     lab = Lab(results, resolve_device(device), command, experiment="table2" + suffix)
     wanted = paper.cells(rows.split(",") if rows else None, datasets.split(",") if datasets else None)

@@ -42,8 +42,8 @@ def table1(job: Job, dry_run: bool) -> None:
     epochs, negatives, batch = (3 if job.quick else 100), 10, 4832
     job.speaker.say(
         f"table1: SimplE and ComplEx on {TIMED} (the paper: FB15k), {negatives} negatives, batch {batch}, d 200, "
-        f"{epochs} epochs of the fused engine, {max(1, epochs // 5)} of the looping sampler, {max(1, epochs // 50)} of "
-        "the reference engine, on the CPU"
+        f"{epochs} epochs of the fused engine, {max(1, epochs // 5)} of the looping sampler, "
+        f"{max(1, epochs // 50)} of the reference engine, on the CPU"
     )
     if dry_run:
         return

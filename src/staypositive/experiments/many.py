@@ -228,13 +228,13 @@ def _look(outcome: Outcome, measure: Measure, best: dict[int, dict[str, Tensor]]
         best[id(outcome)] = {name: weight.detach().clone() for name, weight in outcome.model.state_dict().items()}
 
 
-def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None) -> Measure:
+def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, monitor: str | None = None) -> Measure:
     """Return what picks epochs and settings: −NLL of labelled validation triples where there are, else filtered MRR.
 
-    `most_facts` limits the facts that are ranked, evenly spaced.
+    `most_facts` limits the facts that are ranked, evenly spaced; `monitor` may ask for `mrr` where there are labels.
     """
     valid = graph.valid
-    if valid.has_negatives:
+    if valid.has_negatives and monitor != "mrr":
         signs = valid.signs
 
         def by_nll(model: BilinearModel) -> float:

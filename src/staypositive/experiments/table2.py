@@ -24,6 +24,7 @@ from staypositive.experiments.many import Outcome, Schedule, train_many, validat
 from staypositive.experiments.paper import Cell, Paper
 from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
+from staypositive.objectives import SecondMoment
 from staypositive.run.provenance import code_commit, device_name
 from staypositive.run.settings import Settings, make_settings
 from staypositive.version import __version__
@@ -66,7 +67,13 @@ def options_of(settings: Settings) -> dict[str, Any]:
 
 def describe(settings: Settings) -> str:
     """Return a setting as one reads it: `lr 0.1, λ 0.1, d 200, dropout 0.4, ψ -2`."""
-    return ", ".join(f"{SYMBOLS.get(name, name)} {value:g}" for name, value in options_of(settings).items())
+    parts = [f"{SYMBOLS.get(name, name)} {value:g}" for name, value in options_of(settings).items()]
+    if isinstance(settings.objective, SecondMoment):
+        own = {"batch": settings.batch_size, **dataclasses.asdict(settings.objective)}
+        parts += [
+            f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in own.items()
+        ]
+    return ", ".join(parts)
 
 
 def search(
