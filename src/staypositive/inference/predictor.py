@@ -128,15 +128,16 @@ class Predictor:
         logits: Floats = np.asarray(scores, dtype=np.float64) + self.scorer.model.prior_score
         if self.calibrator is not None:
             logits = self.calibrator.apply(logits)
-        return self._at_prior(logits, prior)
+        return self.at_prior(logits, prior)
 
     def triple_logits(self, triples: Ints, scores: Floats | None = None, prior: float | None = None) -> Floats:
         """Return calibrated log-odds of triples given by ids; their scores, if they are known already, save time."""
         if isinstance(self.calibrator, FeatureCalibrator):
-            return self._at_prior(self.calibrator.apply_features(self.background.features(triples)), prior)
+            return self.at_prior(self.calibrator.apply_features(self.background.features(triples)), prior)
         return self.logits(self.score(triples) if scores is None else scores, prior)
 
-    def _at_prior(self, logits: Floats, prior: float | None) -> Floats:
+    def at_prior(self, logits: Floats, prior: float | None) -> Floats:
+        """Return calibrated log-odds at another prior: logit(new) − logit(base) is added."""
         return logits if prior is None else logits + logit(prior) - logit(self.base_prior)
 
     def score_at(self, probability: float, prior: float | None = None) -> float:

@@ -1,0 +1,154 @@
+"""`staypositive discover`: new facts over the whole graph, with probabilities."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag
+from staypositive.cli.tables import frame_rows
+from staypositive.errors import InputError
+from staypositive.files import write_atomic
+from staypositive.inference import discover
+from staypositive.run import Run, load_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("head", "relation", "tail", "probability", "score")
+
+
+def discover_command(
+    run: RunArgument,
+    min_probability: Annotated[float, typer.Option(help="Keep triples of at least this probability.")] = 0.9,
+    top: Annotated[int | None, typer.Option(min=1, help="Keep so many, the most likely.")] = None,
+    prior: Annotated[
+        float | None, typer.Option(help="Share of true triples to assume.", show_default="the run's")
+    ] = None,
+    relations: Annotated[str | None, typer.Option(help="Relations to look at, separated by commas.")] = None,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="Pair all entities, not only a relation's domain and range.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write a .tsv or .parquet file; goes on where it was stopped.")
+    ] = None,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = False,
+) -> None:
+    """Find new triples that are likely, over the whole graph.
+
+    Facts of any split are left out. Probabilities assume a share of true triples, which among all pairs of a
+    relation's domain and range is small: say so with --prior.
+
+    Examples:
+      staypositive discover runs/geo --prior 0.03 --top 20
+
+      staypositive discover runs/geo --relations borders,has_currency --min-probability 0.5 --out new.tsv
+
+    """
+    speaker = Speaker(as_json, quiet, verbose)
+    if out is not None and out.suffix not in (".tsv", ".parquet"):
+        raise InputError(f"the output is a .tsv or a .parquet file, got {out.name!r}")
+    held = load_run(run)
+    wanted = list(range(len(held.graph.relations)))
+    if relations is not None:
+        wanted = [held.graph.relations.id(name) for name in relations.split(",")]
+    asked = {"run": held.provenance, "min_probability": min_probability, "prior": prior, "everywhere": everywhere,
+             "top": top, "calibrator": held.calibrator.name if held.calibrator else None}  # fmt: skip
+    kept = Partial(out, asked)
+    left = [relation for relation in wanted if relation not in kept.done]
+    with speaker.progress("relations", len(left)) as advance:
+        for found in discover(
+            held.predictor, min_probability=min_probability, prior=prior, relations=left, everywhere=everywhere,
+            progress=advance,
+        ):  # fmt: skip
+            triples = found.triples if top is None else found.triples[:top]
+            kept.add(found.relation, label_triples(held, triples, prior))
+    table = kept.table().sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)
+    table = table if top is None else table.head(top)
+    if out is not None:
+        write_table(table, out)
+        kept.remove()
+        speaker.say(f"{len(table):,} new triples written to {out}")
+    else:
+        speaker.table(f"{len(table):,} new triples", list(COLUMNS), frame_rows(table))
+    speaker.result(table.to_dict(orient="records"))
+
+
+def label_triples(run: Run, triples: Any, prior: float | None) -> pd.DataFrame:
+    """Return triples by label, with probability and score."""
+    predictor = run.predictor
+    ranks = np.arange(len(triples))
+    found = np.column_stack([np.zeros_like(ranks), ranks, triples])
+    table: pd.DataFrame = predictor.table(found, predictor.score(triples), prior)[list(COLUMNS)]
+    return table
+
+
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as .tsv or .parquet, atomically."""
+    if path.suffix == ".parquet":
+        stream = io.BytesIO()
+        try:
+            table.to_parquet(stream, index=False)
+        except ImportError:
+            raise InputError("Parquet needs pyarrow: pip install pyarrow; or write a .tsv file") from None
+        write_atomic(path, stream.getvalue())
+        return
+    write_atomic(path, table.to_csv(sep="\t", index=False, lineterminator="\n"))
+
+
+class Partial:
+    """What was found so far, beside the output, so that a stopped search goes on; without an output in memory."""
+
+    def __init__(self, out: Path | None, asked: dict[str, Any]) -> None:
+        self.folder = None if out is None else out.with_name(f"{out.name}.partial")
+        self.asked = json.loads(json.dumps(asked))
+        self.parts: dict[int, pd.DataFrame] = {}
+        if self.folder is not None:
+            self._go_on(self.folder)
+
+    @property
+    def done(self) -> set[int]:
+        """The relations that need not be looked at again."""
+        return set(self.parts)
+
+    def add(self, relation: int, table: pd.DataFrame) -> None:
+        """Keep what a relation has."""
+        self.parts[relation] = table
+        if self.folder is not None:
+            write_table(table, self.folder / f"{relation}.tsv")
+
+    def table(self) -> pd.DataFrame:
+        """Return all that was found."""
+        import pandas as pd
+
+        filled = [table for _, table in sorted(self.parts.items()) if len(table)]
+        return pd.concat(filled) if filled else pd.DataFrame({column: [] for column in COLUMNS})
+
+    def remove(self) -> None:
+        """Take the partial results away."""
+        if self.folder is not None:
+            for path in self.folder.iterdir():
+                path.unlink()
+            self.folder.rmdir()
+
+    def _go_on(self, folder: Path) -> None:
+        """Take up the results of an earlier search for the same thing; throw away those for another."""
+        import pandas as pd
+
+        folder.mkdir(parents=True, exist_ok=True)
+        note = folder / "asked.json"
+        if note.exists() and json.loads(note.read_text("utf-8")) == self.asked:
+            for path in folder.glob("*.tsv"):
+                types = {"head": str, "relation": str, "tail": str}
+                self.parts[int(path.stem)] = pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False)
+            return
+        for path in folder.iterdir():
+            path.unlink()
+        write_atomic(note, json.dumps(self.asked))
