@@ -63,7 +63,9 @@ def call(*arguments: str, code: int = 0) -> str:
 
 def test_the_command_goes_on_where_it_stopped(run: sp.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, out = str(tmp_path / "run"), tmp_path / "new.tsv"
+    run.calibrate("platt")
     run.save(tmp_path / "run")
+    run.calibrator = None
     wanted = ("discover", folder, "--min-probability", "0.55", "--prior", "0.5")
     whole = json.loads(call(*wanted, "--json"))
     assert whole
