@@ -32,20 +32,25 @@ def test_discovery_equals_enumeration(run: sp.Run, method: str | None, everywher
         run.calibrate(method)
     graph, predictor = run.graph, run.predictor
     known = set(map(tuple, graph.facts().tolist()))
-    for found in discover(predictor, min_probability=0.6, prior=0.3, everywhere=everywhere, piece=300):
+    # Every true triple of this graph is known, so that nothing new is likely.
+    aim = {None: 0.32, "platt": 0.01, "posterior": 1e-4, "background-logistic": 1e-5}[method]
+    count = 0
+    for found in discover(predictor, min_probability=aim, prior=0.3, everywhere=everywhere, piece=300):
+        count += len(found.triples)
         facts = graph.train.facts[graph.train.facts[:, 1] == found.relation]
         n = len(graph.entities)
         heads, tails = (range(n), range(n)) if everywhere else (set(facts[:, 0]), set(facts[:, 2]))
         pairs = [(h, found.relation, t) for h in heads for t in tails if h != t]
         triples = np.array([triple for triple in pairs if tuple(map(int, triple)) not in known], dtype=np.int64)
         probabilities = sigmoid(predictor.triple_logits(triples, prior=0.3))
-        sure = set(map(tuple, triples[probabilities >= 0.6 + 1e-4].tolist()))
-        maybe = set(map(tuple, triples[probabilities >= 0.6 - 1e-4].tolist()))
+        sure = set(map(tuple, triples[probabilities >= aim * 1.01].tolist()))
+        maybe = set(map(tuple, triples[probabilities >= aim * 0.99].tolist()))
         assert sure <= set(map(tuple, found.triples.tolist())) <= maybe
         assert (np.diff(found.logits) <= 0).all()
         np.testing.assert_allclose(
-            found.logits, predictor.triple_logits(found.triples, prior=0.3), rtol=1e-3, atol=1e-3
+            found.logits, predictor.triple_logits(found.triples, prior=0.3), rtol=1e-3, atol=5e-3
         )
+    assert count > 10
     run.calibrator = None
 
 
@@ -66,7 +71,7 @@ def test_the_command_goes_on_where_it_stopped(run: sp.Run, tmp_path: Path, monke
     run.calibrate("platt")
     run.save(tmp_path / "run")
     run.calibrator = None
-    wanted = ("discover", folder, "--min-probability", "0.55", "--prior", "0.5")
+    wanted = ("discover", folder, "--min-probability", "0.02", "--prior", "0.5")
     whole = json.loads(call(*wanted, "--json"))
     assert whole
     assert [row["probability"] for row in whole] == sorted((r["probability"] for r in whole), reverse=True)
