@@ -62,6 +62,10 @@ def test_a_threshold_as_a_score() -> None:
     assert run.predictor.score_at(1 - 1e-12) == math.inf
     with pytest.raises(InputError, match="between 0 and 1"):
         run.predictor.score_at(1.0)
+    run.calibrate("posterior")
+    with pytest.raises(InputError, match="not one score for all triples; calibrate with platt"):
+        take_census(run.predictor)
+    run.calibrator = None
     with pytest.raises(InputError, match="at least 1"):
         take_census(run.predictor, samples=0)
 

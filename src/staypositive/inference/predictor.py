@@ -144,6 +144,11 @@ class Predictor:
         """Return the lowest score φ whose probability is at least this; ±inf where every or no score has it."""
         if not 0 < probability < 1:
             raise InputError(f"a threshold is a probability between 0 and 1, got {probability}")
+        if isinstance(self.calibrator, FeatureCalibrator):
+            raise InputError(
+                f"with {self.calibrator.name}, a probability is not one score for all triples; calibrate with platt, "
+                "isotonic, temperature or beta for this"
+            )
         aim = logit(probability)
 
         def reaches(score: float) -> bool:
