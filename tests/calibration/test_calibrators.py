@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
-from staypositive.calibration import CALIBRATORS, Platt, Temperature, calibrator_from_dict, fit_calibrator
+from staypositive.calibration import (
+    CALIBRATORS,
+    FeatureCalibrator,
+    Platt,
+    Temperature,
+    calibrator_from_dict,
+    fit_calibrator,
+)
 from staypositive.errors import InputError, RunError, SettingError
 from staypositive.evaluation import classification_metrics, negative_log_likelihood, sigmoid
 
@@ -17,7 +24,7 @@ LOGITS = DRAW.normal(2, 3, 4000)
 LABELS = np.where(DRAW.random(4000) < sigmoid(0.4 * LOGITS - 1), 1, -1)
 
 
-@pytest.fixture(params=sorted(name for name, kind in CALIBRATORS.items() if not kind.needs_background))
+@pytest.fixture(params=sorted(name for name, kind in CALIBRATORS.items() if not issubclass(kind, FeatureCalibrator)))
 def method(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -32,20 +32,17 @@ def fit_calibrator(name: str, logits: ArrayLike, labels: ArrayLike, features: Fe
     Both kinds of label must be there, but for `posterior`, which looks at facts alone.
     """
     kind = find_calibrator(name)
-    if issubclass(kind, Posterior):
-        if features is None:
-            raise InputError(f"{name} needs the background of the triples")
-        return kind.fit_features(features, np.asarray(labels) > 0)
+    if issubclass(kind, FeatureCalibrator) and features is None:
+        raise InputError(f"{name} needs the background of the triples")
     values, truth = np.asarray(logits, dtype=np.float64), np.asarray(labels) > 0
-    if not truth.any() or truth.all():
+    if kind is not Posterior and (not truth.any() or truth.all()):
         raise InputError(
             "calibration needs validation triples labelled true and false; this graph has one kind alone"
         )
     if not np.isfinite(values).all():
         raise InputError("some logits are not finite; a model that has diverged cannot be calibrated")
     if issubclass(kind, FeatureCalibrator):
-        if features is None:
-            raise InputError(f"{name} needs the background of the triples")
+        assert features is not None
         return kind.fit_features(features, truth)
     return kind.fit(values, truth)
 

@@ -83,10 +83,9 @@ class Background:
                     ("head", self.scorer.head_queries(relations, tails), heads),
                 )
             ):
-                scores = (queries * self.scorer.entity_rows[answers]).sum(-1).double()
-                mean, variance = self.moments(side, relation).of_query(queries)
-                found[row, own] = scores
-                found[2 + row, own] = (scores - mean) / variance.clamp(min=1e-24).sqrt()
+                scores = (queries * self.scorer.entity_rows[answers]).sum(-1)
+                found[row, own] = scores.double()
+                found[2 + row, own] = self.moments(side, relation).z_scores(queries, scores).double()
             found[4, own] = self.correlation(relation)
         tail_scores, head_scores, tail_z, head_z, correlations = found.cpu().numpy()
         return Features(triples[:, 1].copy(), tail_scores, head_scores, tail_z, head_z, correlations)

@@ -72,22 +72,17 @@ class Strangeness:
         answers = tails if side == "tail" else heads
         queries = self._queries(heads, relations, tails, side)
         scores = (queries * self.scorer.entity_rows[answers]).sum(-1)
-        mean, spread = self._background(queries)
-        return ((mean - scores) / spread).double().cpu().numpy()
+        values: Floats = -self.moments.z_scores(queries, scores).double().cpu().numpy()
+        return values
 
     @torch.no_grad()
     def of_all(self, facts: Tensor, side: str) -> Tensor:
         """Return how strange every entity is as an answer of one side of some triples, shape (n, |E|)."""
         heads, relations, tails = facts.unbind(1)
         queries = self._queries(heads, relations, tails, side)
-        mean, spread = self._background(queries)
-        return (mean[:, None] - queries @ self.scorer.entity_rows.T) / spread[:, None]
+        return -self.moments.z_scores(queries, queries @ self.scorer.entity_rows.T)
 
     def _queries(self, heads: Tensor, relations: Tensor, tails: Tensor, side: str) -> Tensor:
         if side == "tail":
             return self.scorer.tail_queries(heads, relations)
         return self.scorer.head_queries(relations, tails)
-
-    def _background(self, queries: Tensor) -> tuple[Tensor, Tensor]:
-        mean, variance = self.moments.of_query(queries)
-        return mean, variance.clamp(min=1e-24).sqrt()

@@ -23,8 +23,6 @@ class Calibrator(ABC):
     """A fitted calibrator. `base_prior` is the share of true triples it was fitted on."""
 
     name: ClassVar[str]
-    needs_background: ClassVar[bool] = False
-    """Whether it looks at a triple's background (see `background.py`) rather than at its logit alone."""
     base_prior: float
 
     @classmethod

@@ -7,6 +7,7 @@ that wrong triples are pairs of the relation's own domain and range.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,8 +29,6 @@ POOLED = 200.0
 class FeatureCalibrator(Calibrator):
     """A calibrator of triples, by their background."""
 
-    needs_background: ClassVar[bool] = True
-
     @classmethod
     def fit(cls, logits: Floats, truth: NDArray[np.bool_]) -> Calibrator:
         """Not by logits."""
@@ -40,13 +39,13 @@ class FeatureCalibrator(Calibrator):
         raise InputError(f"{self.name} judges triples by their background, not by one number")
 
     @classmethod
+    @abstractmethod
     def fit_features(cls, features: Features, truth: NDArray[np.bool_]) -> FeatureCalibrator:
         """Fit to validation triples."""
-        raise NotImplementedError
 
+    @abstractmethod
     def apply_features(self, features: Features) -> Floats:
         """Return calibrated logits."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

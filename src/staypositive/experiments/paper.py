@@ -18,8 +18,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-SP_NAME = "stay-positive"
-
 
 @dataclass(frozen=True)
 class Rule:

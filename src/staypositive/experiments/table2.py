@@ -171,14 +171,9 @@ def about_row(
     }  # fmt: skip
 
 
-def published_values(cell: Cell) -> dict[str, float]:
-    """Return the paper's numbers of a cell by metric."""
-    return dict(cell.published)
-
-
 def rows_of_cell(cell: Cell, kept: Sequence[tuple[str, Kept]]) -> list[dict[str, Any]]:
     """Return the index's rows of a cell, the paper's number beside ours where it has one."""
-    published = published_values(cell)
+    published = dict(cell.published)
     rows = []
     for file, result in kept:
         for row in result.rows(file):

@@ -106,11 +106,9 @@ def _features(predictor: Predictor, heads: Tensor, relation: int, tails: Tensor)
     rows = scorer.entity_rows
     to_tails = scorer.tail_queries(heads, torch.full_like(heads, relation))
     to_heads = scorer.head_queries(torch.full_like(tails, relation), tails)
-    tail_scores, head_scores = to_tails @ rows[tails].T, (to_heads @ rows[heads].T).T
-    tail_mean, tail_variance = background.moments("tail", relation).of_query(to_tails)
-    head_mean, head_variance = background.moments("head", relation).of_query(to_heads)
-    tail_z = (tail_scores - tail_mean[:, None]) / tail_variance.clamp(min=1e-24).sqrt()[:, None]
-    head_z = (head_scores - head_mean) / head_variance.clamp(min=1e-24).sqrt()
+    tail_scores, head_scores = to_tails @ rows[tails].T, to_heads @ rows[heads].T
+    tail_z = background.moments("tail", relation).z_scores(to_tails, tail_scores)
+    head_z = background.moments("head", relation).z_scores(to_heads, head_scores)
     n = len(heads) * len(tails)
 
     def flat(part: Tensor) -> Floats:
@@ -118,6 +116,6 @@ def _features(predictor: Predictor, heads: Tensor, relation: int, tails: Tensor)
         return values
 
     return Features(
-        np.full(n, relation), flat(tail_scores), flat(head_scores), flat(tail_z), flat(head_z),
+        np.full(n, relation), flat(tail_scores), flat(head_scores.T), flat(tail_z), flat(head_z.T),
         np.full(n, background.correlation(relation)),
     )  # fmt: skip

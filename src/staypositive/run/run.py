@@ -8,7 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from staypositive.calibration import Background, Calibrator, Conformal, Posterior, find_calibrator, fit_calibrator
+from staypositive.calibration import (
+    Background,
+    Calibrator,
+    Conformal,
+    FeatureCalibrator,
+    Posterior,
+    find_calibrator,
+    fit_calibrator,
+)
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, Ranks, negative_log_likelihood
 from staypositive.graph import KnowledgeGraph
@@ -109,7 +117,7 @@ class Run:
             )
         plain = Predictor(self.graph, self._scorer)
         logits = plain.logits(plain.score(valid.triples))
-        features = self._background.features(valid.triples) if kind.needs_background else None
+        features = self._background.features(valid.triples) if issubclass(kind, FeatureCalibrator) else None
         self.calibrator = fit_calibrator(method, logits, valid.signs, features)
         for report in self.metrics.values():
             report.pop("classification", None)  # measured with another calibrator

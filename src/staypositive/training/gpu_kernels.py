@@ -22,7 +22,7 @@ from staypositive.models import Table
 COPIES = tl.constexpr(8)
 """Sums of rows are collected in so many copies, so that atomics do not queue."""
 KNOBS = tl.constexpr(8)
-"""Numbers a run: see `Knob`."""
+"""Numbers a run, in the order of the names below."""
 PRIOR_SCORE, KEPT_FACTOR, FACTOR, RATE, EPSILON, WEIGHT, DECAY = (tl.constexpr(k) for k in range(7))
 SLOT = tl.constexpr(0x7FFFFFFF)
 """The bits of a planned slot that number it; the sign says: first of its row in the step."""
