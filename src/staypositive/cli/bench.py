@@ -20,13 +20,13 @@ from staypositive.experiments.bench import (
     bench_growth,
     bench_loading,
     bench_ranking,
-    bench_theorem,
     copy_bandwidth,
     negatives_objective,
     rows_of_figures,
 )
 from staypositive.experiments.plots import plot_figures
 from staypositive.experiments.pykeen_side import bench_pykeen, has_pykeen
+from staypositive.experiments.theorems import bench_theorem
 from staypositive.files import write_atomic
 from staypositive.graph import CATALOGUE, load_graph
 from staypositive.models import TABLES

@@ -10,6 +10,7 @@ from staypositive.evaluation.classification import (
     relation_thresholds,
     sigmoid,
     threshold_accuracy,
+    threshold_metrics,
 )
 from staypositive.evaluation.ranking import (
     DEFAULT_MEMORY,
@@ -38,4 +39,5 @@ __all__ = [
     "relation_thresholds",
     "sigmoid",
     "threshold_accuracy",
+    "threshold_metrics",
 ]

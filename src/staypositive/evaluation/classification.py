@@ -94,6 +94,20 @@ def relation_thresholds(logits: ArrayLike, labels: ArrayLike, relations: ArrayLi
     return found
 
 
+Labelled = tuple[ArrayLike, ArrayLike, ArrayLike]
+"""Logits, labels and relations of some triples."""
+
+
+def threshold_metrics(judged: Labelled, reference: Labelled) -> dict[str, float]:
+    """Return accuracies with one threshold and with one for each relation, chosen on the reference triples."""
+    logits, labels, relations = judged
+    threshold, each = best_threshold(*reference[:2]), relation_thresholds(*reference)
+    return {
+        "accuracy_threshold": threshold_accuracy(logits, labels, relations, {}, threshold),
+        "accuracy_relation_thresholds": threshold_accuracy(logits, labels, relations, each, threshold),
+    }
+
+
 def _signs(labels: ArrayLike) -> NDArray[np.int64]:
     signs = np.asarray(labels, dtype=np.int64)
     if len(signs) == 0 or not np.isin(signs, (-1, 1)).all():

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from staypositive.evaluation import rank_facts, ranking_metrics
 from staypositive.experiments.eager import EagerStayPositive
 from staypositive.graph import SPLITS, KnowledgeGraph, find_dataset
-from staypositive.models import BilinearModel, Scorer, build_model
+from staypositive.models import Scorer, build_model
 from staypositive.objectives import NegativeSampling, Objective, StayPositive
 from staypositive.run.provenance import code_commit
 from staypositive.training import Engine, build_engine, build_optimiser
@@ -234,30 +233,6 @@ def bench_ranking(workload: Workload, model: str, dim: int, device: torch.device
     seconds = time_calls(rank, device, repeats)
     return {"workload": workload.name, "model": model, "engine": "ranking", "dim": dim, "facts": len(test),
             "seconds": seconds, "queries_per_second": 2 * len(test) / seconds}  # fmt: skip
-
-
-def bench_theorem(n_entities: int, n_relations: int, model: str, dim: int, repeats: int) -> Figure:
-    """Time the sum of all |E|²|R| scores by Theorem 1, and by enumeration in chunks of one relation."""
-    built: BilinearModel = build_model(model, n_entities, n_relations, dim)
-    built.initialise(torch.Generator().manual_seed(0))
-    device = torch.device("cpu")
-
-    def closed() -> Tensor:
-        rows = built.entity_rows()
-        return built.sum_rows(rows, built.relation_rows(), rows)
-
-    def enumerated() -> float:
-        scorer, heads, total = Scorer(built), torch.arange(n_entities), 0.0
-        for relation in range(n_relations):
-            for chunk in heads.split(1024):
-                total += float(scorer.tails(chunk, torch.full_like(chunk, relation)).double().sum())
-        return total
-
-    with torch.no_grad():
-        quick, slow = time_calls(closed, device, repeats), time_calls(enumerated, device, 1)
-        gap = abs(float(closed()) - enumerated()) / (n_entities**2 * n_relations)
-    return {"model": model, "dim": dim, "entities": n_entities, "relations": n_relations, "theorem_seconds": quick,
-            "enumeration_seconds": slow, "ratio": slow / quick, "difference_of_means": gap}  # fmt: skip
 
 
 def bench_loading(name: str, repeats: int) -> Figure:

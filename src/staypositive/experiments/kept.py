@@ -23,12 +23,10 @@ from staypositive.evaluation import (
     SIDES,
     TIES,
     Ranks,
-    best_threshold,
     classification_metrics,
     rank_facts,
     ranking_metrics,
-    relation_thresholds,
-    threshold_accuracy,
+    threshold_metrics,
 )
 from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
@@ -99,11 +97,9 @@ class Kept:
             if way != "uncalibrated":
                 calibrator = fit_calibrator(way, valid, valid_signs)
                 shaped, reference = calibrator.apply(test), calibrator.apply(valid)
-            metrics = classification_metrics(shaped, signs)
-            threshold = best_threshold(reference, valid_signs)
-            each = relation_thresholds(reference, valid_signs, self.arrays["valid_relations"])
-            metrics["accuracy_relation_thresholds"] = threshold_accuracy(
-                shaped, signs, self.arrays["test_relations"], each, threshold
+            metrics = classification_metrics(shaped, signs) | threshold_metrics(
+                (shaped, signs, self.arrays["test_relations"]),
+                (reference, valid_signs, self.arrays["valid_relations"]),
             )
             suffix = "" if way == "uncalibrated" else f"_{way}"
             rows += [

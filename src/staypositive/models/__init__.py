@@ -8,12 +8,13 @@ from typing import Any
 
 from staypositive.errors import SettingError
 from staypositive.models.block import TABLES, BlockModel, Table, Term
-from staypositive.models.contract import BOUNDS, BilinearModel, Scorer, evaluating
+from staypositive.models.contract import BOUNDS, BilinearModel, evaluating
 from staypositive.models.hole import HolE
 from staypositive.models.moments import LinearMap, RowMoments, ScoreMoments, score_moments
 from staypositive.models.ntn import Ntn
 from staypositive.models.prior import CLOSED_WORLD, logit, resolve_prior_score
 from staypositive.models.rescal import Rescal
+from staypositive.models.scorer import Scorer
 
 MODELS: dict[str, Callable[..., BilinearModel]] = {
     **{name: partial(BlockModel, table=table) for name, table in TABLES.items()},

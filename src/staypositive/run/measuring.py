@@ -13,12 +13,10 @@ from staypositive.evaluation import (
     SIDES,
     TIES,
     Ranks,
-    best_threshold,
     classification_metrics,
     rank_facts,
     ranking_metrics,
-    relation_thresholds,
-    threshold_accuracy,
+    threshold_metrics,
 )
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Predictor
@@ -81,15 +79,8 @@ def _classified(predictor: Predictor, split: str, keep: NDArray[np.bool_]) -> di
     report: dict[str, Any] = {}
     for name, way in ways.items():
         logits = way.triple_logits(own.triples)
-        metrics = classification_metrics(logits, own.signs)
+        report[name] = classification_metrics(logits, own.signs)
         if valid.has_negatives and len(valid.facts):
-            reference = way.triple_logits(valid.triples)
-            threshold = best_threshold(reference, valid.signs)
-            each = relation_thresholds(reference, valid.signs, valid.triples[:, 1])
-            relations = own.triples[:, 1]
-            metrics["accuracy_threshold"] = threshold_accuracy(logits, own.signs, relations, {}, threshold)
-            metrics["accuracy_relation_thresholds"] = threshold_accuracy(
-                logits, own.signs, relations, each, threshold
-            )
-        report[name] = metrics
+            reference = way.triple_logits(valid.triples), valid.signs, valid.triples[:, 1]
+            report[name] |= threshold_metrics((logits, own.signs, own.triples[:, 1]), reference)
     return report

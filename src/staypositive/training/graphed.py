@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from staypositive.models import BilinearModel
 from staypositive.models.hashing import step_keys
 from staypositive.objectives import Objective
 from staypositive.training.engine import ReferenceEngine
@@ -22,25 +21,14 @@ class GraphedEngine(ReferenceEngine):
     """
 
     graph: Any = None
+    chosen: Tensor
+    key: Tensor
+    totals: dict[str, Tensor]
 
     @staticmethod
     def serves(objective: Objective, optimiser: RowOptimiser, device: torch.device) -> bool:
         """Return whether these steps can be captured."""
         return device.type == "cuda" and objective.touches_all_rows and isinstance(optimiser, AdaGrad)
-
-    def __init__(
-        self,
-        model: BilinearModel,
-        objective: Objective,
-        optimiser: RowOptimiser,
-        facts: Tensor,
-        batch_size: int,
-        seed: int,
-    ) -> None:
-        super().__init__(model, objective, optimiser, facts, batch_size, seed)
-        self.chosen = torch.zeros(min(batch_size, len(facts)), dtype=torch.int64, device=facts.device)
-        self.key = torch.zeros(1, dtype=torch.int64, device=facts.device)
-        self.totals: dict[str, Tensor] = {}
 
     def run_epoch(self) -> dict[str, Tensor]:
         """Shuffle, then replay the step on each batch."""
@@ -49,7 +37,8 @@ class GraphedEngine(ReferenceEngine):
         keys = step_keys(self.seed, self.steps, self.batches, self.facts.device)
         if self.graph is None and len(self.facts) >= self.batch_size:
             self._capture(order)
-        for total in self.totals.values():
+        totals = self.totals if self.graph is not None else {}
+        for total in totals.values():
             total.zero_()
         rest: dict[str, Tensor] = {}
         for step, chosen in enumerate(order.split(self.batch_size)):
@@ -61,7 +50,7 @@ class GraphedEngine(ReferenceEngine):
                 terms = self._step(self.facts[chosen], self.prepared_for(chosen), keys[step : step + 1])
                 rest = {name: term * (len(chosen) if self.objective.averages else 1) for name, term in terms.items()}
         self.steps += self.batches
-        sums = [terms for terms in (self.totals, rest) if terms]
+        sums = [terms for terms in (totals, rest) if terms]
         return {n: torch.stack([terms[n] for terms in sums]).sum(0) / len(self.facts) for n in sums[0]}
 
     def _capture(self, order: Tensor) -> None:
@@ -69,7 +58,7 @@ class GraphedEngine(ReferenceEngine):
         assert isinstance(self.optimiser, AdaGrad)
         state = [self.model.entities.data, self.model.relations.data, *self.optimiser.squares.values()]
         kept = [tensor.clone() for tensor in state]
-        self.chosen.copy_(order[: self.batch_size])
+        self.chosen, self.key = order[: self.batch_size].clone(), torch.zeros_like(order[:1])
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
