@@ -2,8 +2,9 @@
 
     python benchmarks/paper_grid.py --graphs cache --results out --rows spDistMult,spSimplE --commit HASH
 
-Does what `staypositive reproduce table2` does, cell by cell, and stops starting new cells after `--seconds`. Copy the
-results into `results/` and run `staypositive results collect`.
+Does what `staypositive reproduce` does for `--part` (table2, extended or ablations), cell by cell, and stops starting
+new cells after `--seconds`. Copy the results into `results/` and run `staypositive results collect`; the rows of
+ablations are written to a file of the index's columns.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import torch
 
+from staypositive.experiments.ablations import ablate
+from staypositive.experiments.index import write_rows
 from staypositive.experiments.paper import load_paper
 from staypositive.experiments.table2 import Lab, decide, search
 from staypositive.graph import load_graph
@@ -24,6 +27,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", type=Path, required=True)
     parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--part", default="table2", choices=("table2", "extended", "ablations"))
+    parser.add_argument("--groups", default="", help="of ablations, by name; all unless given")
     parser.add_argument("--rows", default="spDistMult,spSimplE")
     parser.add_argument("--datasets", default="WN11,WN18AM,FB13,FB15k-237AM")
     parser.add_argument("--commit", required=True)
@@ -37,12 +42,18 @@ def main() -> None:
             if time.perf_counter() - start > chosen.seconds:
                 print("out of time before", cell.slug)
                 return
-            command = f"staypositive reproduce table2 --rows {cell.name} --datasets {dataset}"
-            lab = Lab(chosen.results, torch.device(chosen.device), command, chosen.commit)
+            command = f"staypositive reproduce {chosen.part} --rows {cell.name} --datasets {dataset}"
+            lab = Lab(chosen.results, torch.device(chosen.device), command, chosen.commit, chosen.part)
             began = time.perf_counter()
-            records = search(paper, cell, graph, lab)
+            if chosen.part == "ablations":
+                rows = ablate(paper, cell, graph, lab, [name for name in chosen.groups.split(",") if name])
+                write_rows(lab.path("rows", cell.slug, ".csv"), rows)
+                print(cell.slug, len(rows), "rows", round(time.perf_counter() - began, 1), flush=True)
+                continue
+            grid = "subset" if chosen.part == "extended" else "full"
+            records = search(paper, cell, graph, lab, grid)
             between = time.perf_counter()
-            kept = decide(paper, cell, graph, lab, records)
+            kept = decide(paper, cell, graph, lab, records, grid)
             took = between - began, time.perf_counter() - between
             wanted = ("mrr", "hits@1", "nll", "brier", "auc", "nll_platt", "brier_platt")
             shown = [

@@ -19,6 +19,7 @@ class TableScorer:
 
     def __init__(self, scores: np.ndarray) -> None:
         self.scores = torch.as_tensor(scores)
+        self.n_entities = len(scores)
 
     def tails(self, heads: torch.Tensor, relations: torch.Tensor) -> torch.Tensor:
         return self.scores[heads, relations]

@@ -21,11 +21,11 @@ from staypositive.experiments import read_index
 from staypositive.experiments.ablations import ablate, mean_reached
 from staypositive.experiments.figure1 import density, plot_figure1, reliability
 from staypositive.experiments.kept import Kept, keep_result
-from staypositive.experiments.many import Schedule, train_many, validation_measure
+from staypositive.experiments.many import Outcome, Schedule, _best_of, train_many, validation_measure
 from staypositive.experiments.paper import Paper, load_paper
 from staypositive.experiments.table2 import Lab, best_places, chosen_records, decide, read_records, rerun, search
 from staypositive.graph import Split
-from staypositive.models import Scorer
+from staypositive.models import Scorer, build_model
 from staypositive.run.settings import make_settings
 
 CPU = torch.device("cpu")
@@ -81,6 +81,20 @@ def test_a_run_that_does_not_gain_stops_and_keeps_its_best() -> None:
     (outcome,) = train_many(graph, settings, schedule, measure, CPU, told.append)
     assert (outcome.epochs, outcome.best_epoch, outcome.best_value) == (3, 2, 1.0005)
     assert sum(told) == 6  # what is skipped is done with
+
+
+def test_only_the_best_share_goes_on() -> None:
+    values = {8: 1.0, 4: 3.0, 2: 2.0, 6: 0.0}
+    active = [
+        Outcome(make_settings(dim=dim), build_model("distmult", 3, 1, dim), best_value=value)
+        for dim, value in values.items()
+    ]
+    assert _best_of(active, [0, 1, 2, 3], 2) == [1, 2]
+    assert _best_of(active, [0, 3], 1) == [0]
+    graph = planted_graph()
+    schedule = Schedule(4, 1, halvings=((2, 0.25),))
+    (outcome,) = train_many(graph, [make_settings(dim=4, batch_size=64)], schedule, validation_measure(graph), CPU)
+    assert outcome.epochs == 4  # alone, it is the best
 
 
 def test_a_run_that_diverges_is_marked() -> None:

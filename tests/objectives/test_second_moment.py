@@ -10,7 +10,7 @@ from conftest import planted_graph
 from staypositive.errors import SettingError
 from staypositive.models import MODELS, BilinearModel, Scorer, build_model
 from staypositive.objectives import Batch, OneVsAll, SecondMoment
-from staypositive.objectives.second_moment import sum_squares
+from staypositive.objectives.population import Population, gram
 from staypositive.training import AdaGrad, ReferenceEngine
 
 E, R = 6, 3
@@ -96,7 +96,15 @@ def test_both_ways_of_summing_squares(shape: tuple[int, int, int]) -> None:
     draw = torch.Generator().manual_seed(0)
     queries = torch.randn(n, width, generator=draw, dtype=torch.float64)
     rows = torch.randn(count, width, generator=draw, dtype=torch.float64)
-    torch.testing.assert_close(sum_squares(queries, rows), (queries @ rows.T).square().sum(1))
+    expected = (queries @ rows.T).square().sum(1)
+    torch.testing.assert_close(Population.of(rows, n).sum_squares(queries), expected)
+    torch.testing.assert_close(Population(rows, gram(rows)).sum_squares(queries), expected)
+    assert (Population.of(rows, n).given is not None) == (shape == (40, 50, 4))
+
+
+def test_the_gradient_of_a_gram_matrix() -> None:
+    rows = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(gram, rows)
 
 
 def test_sum_of_all_squares(model_name: str) -> None:
@@ -210,8 +218,9 @@ def test_steps_do_not_depend_on_what_else_is_prepared() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"n3": -1.0}, {"unobserved_weight": -0.1}, {"weighting": "paper"}, {"head_weight": -2.0}]
+    "options",
+    [{"n3": -1.0}, {"unobserved_weight": -0.1}, {"weighting": "paper"}, {"head_weight": -2.0}, {"spread_every": 0}],
 )
 def test_bad_options(options: dict[str, object]) -> None:
-    with pytest.raises(SettingError, match=r"must not be negative|one of triple"):
+    with pytest.raises(SettingError, match=r"must not be negative|one of triple|from 1, got 0"):
         SecondMoment(**options)

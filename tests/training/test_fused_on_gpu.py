@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from staypositive.models import TABLES, build_model
-from staypositive.objectives import NegativeSampling, Objective, OneVsAll, StayPositive
+from staypositive.objectives import NegativeSampling, Objective, OneVsAll, SecondMoment, StayPositive
 from staypositive.training import AdaGrad, Engine, ReferenceEngine
 from staypositive.training.fused_gpu import FusedGpuEngine, Member, PackedRuns
-from staypositive.training.graphed import GraphedEngine
+from staypositive.training.graphed import GraphedEngine, GraphedMomentEngine
 
 pytestmark = [
     pytest.mark.gpu,
@@ -87,8 +87,31 @@ def test_gpu_packs_runs(objective: str) -> None:
         torch.testing.assert_close(packed.model.entities, alone.model.entities, atol=1e-4, rtol=1e-4)
 
 
+class Graphed(GraphedEngine):
+    products = "highest"
+
+
+class GraphedMoments(GraphedMomentEngine):
+    products = "highest"
+
+
 @pytest.mark.parametrize("objective", [OneVsAll(l2=0.1), StayPositive(scope="all")], ids=lambda o: o.name)
 @pytest.mark.parametrize("name", ["complex", "rescal"])
 def test_gpu_replays_the_reference_step(name: str, objective: Objective) -> None:
-    graphed, plain = (build(kind, member(name, objective, 16)) for kind in (GraphedEngine, ReferenceEngine))
-    compare(graphed, plain)
+    compare(*(build(kind, member(name, objective, 16)) for kind in (Graphed, ReferenceEngine)))
+
+
+@pytest.mark.parametrize("weighting", ["triple", "query", "all"])
+@pytest.mark.parametrize("name", ["complex", "rescal"])
+def test_gpu_takes_second_moment_steps(name: str, weighting: str) -> None:
+    objective = SecondMoment(weighting=weighting, reciprocal=False)
+    compare(*(build(kind, member(name, objective, 16)) for kind in (GraphedMoments, ReferenceEngine)))
+
+
+def test_gpu_products_in_19_bits_are_close() -> None:
+    objective = SecondMoment(reciprocal=False)
+    coarse, plain = (build(kind, member("complex", objective, 16)) for kind in (GraphedMomentEngine, ReferenceEngine))
+    for _ in range(2):
+        found, expected = coarse.run_epoch(), plain.run_epoch()
+    for term, value in expected.items():
+        assert float(found[term]) == pytest.approx(float(value), rel=2e-2)

@@ -104,7 +104,7 @@ class Job:
             if chosen:
                 self._chosen(cell, graph, lab, seed)
                 continue
-            rule = paper.rule
+            rule = paper.rule_of(cell)
             settings = len(paper.settings(cell, grid, 1))
             with self.speaker.progress(f"{cell.slug}, the grid", settings * rule.epochs) as done:
                 records = search(paper, cell, graph, lab, grid, done)
@@ -116,8 +116,9 @@ class Job:
             self._show(cell, kept)
 
     def _plan(self, part: str, cells: list[Cell], lab: Lab, grid: str, chosen: bool) -> None:
-        rule, lines = self.paper.rule, []
+        lines = []
         for cell in cells:
+            rule = self.paper.rule_of(cell)
             settings = len(self.paper.settings(cell, grid, 1))
             kept = all(lab.path("kept", f"{cell.slug}-{seed}", ".npz").exists() for seed in rule.seeds)
             searched = lab.path("grid", cell.slug, ".csv").exists()

@@ -122,7 +122,7 @@ def ablations(job: Job, dry_run: bool) -> None:
         job.speaker.say(f"ablations of {cell.slug}: {runs} runs" + ("" if known else "; no chosen setting yet"))
         if known and not dry_run:
             graph = load_graph(cell.dataset)
-            with job.speaker.progress(cell.slug, runs * job.paper.rule.final_epochs) as done:
+            with job.speaker.progress(cell.slug, runs * job.paper.rule_of(cell).final_epochs) as done:
                 rows = ablate(job.paper, cell, graph, lab, progress=done)
             write_rows(lab.results / "index.csv", rows)
 

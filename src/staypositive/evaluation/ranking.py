@@ -42,6 +42,11 @@ class AllScorer(Protocol):
         """Where scores are computed."""
         ...
 
+    @property
+    def n_entities(self) -> int:
+        """How many entities an answer is chosen from."""
+        ...
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -87,6 +92,57 @@ class Ranks:
         return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
 
 
+class RankingTask:
+    """Questions about facts, (h, r, ?) and (?, r, t) of each, with their known answers looked up: for many models."""
+
+    def __init__(
+        self,
+        facts: NDArray[np.int64],
+        known: NDArray[np.int64],
+        n_entities: int,
+        device: torch.device,
+        memory: int = DEFAULT_MEMORY,
+    ) -> None:
+        if len(facts) == 0:
+            raise InputError("there are no facts to rank in this split")
+        self.facts, self.n_entities = facts, n_entities
+        asked, filters = torch.as_tensor(facts, device=device), torch.as_tensor(known, device=device)
+        n_relations = int(max(known[:, 1].max(initial=0), facts[:, 1].max())) + 1
+        if device.type == "cpu":
+            memory = min(memory, _CPU_CACHE)  # scores that stay in the cache are counted several times faster
+        chunk = max(1, memory // (n_entities * _BYTES_PER_SCORE))
+        self.chunks = []
+        for is_tail in (True, False):
+            given, wanted = (0, 2) if is_tail else (2, 0)
+            answers = AnswerIndex(filters[:, given] * n_relations + filters[:, 1], filters[:, wanted], n_entities)
+            for piece in asked.split(chunk):
+                others = answers.of(piece[:, given] * n_relations + piece[:, 1])
+                self.chunks.append((piece, others, is_tail))
+
+    def rank(self, scorer: AllScorer, progress: Callable[[int], Any] | None = None) -> Ranks:
+        """Rank the true answers among all entities; `progress` is told how many queries each chunk had."""
+        parts = []
+        for facts, known, is_tail in self.chunks:
+            parts.append(_rank_chunk(scorer, facts, known, is_tail))
+            if progress is not None:
+                progress(len(facts))
+        counts = torch.cat(parts, dim=1).cpu().numpy()  # nothing waits for the device before this line
+        if counts[-1].any():
+            raise StayPositiveError("some scores are NaN or infinite; a model that has diverged cannot be ranked")
+        better, ties, known_better, known_ties, filtered = counts[:-1]
+        entities = np.full(len(better), self.n_entities, dtype=np.int64)
+        return Ranks(
+            relations=np.tile(self.facts[:, 1], 2),
+            is_tail=np.repeat([True, False], len(self.facts)),
+            better=better - known_better,
+            ties=ties - known_ties,
+            candidates=entities - filtered,
+            raw_better=better,
+            raw_ties=ties,
+            raw_candidates=entities,
+        )
+
+
 def rank_facts(
     scorer: AllScorer,
     facts: NDArray[np.int64],
@@ -100,39 +156,7 @@ def rank_facts(
     `known` are the facts to filter by; `memory` bounds the bytes of scores held at once; `progress` is told how many
     queries each chunk had.
     """
-    if len(facts) == 0:
-        raise InputError("there are no facts to rank in this split")
-    device = scorer.device
-    asked, filters = torch.as_tensor(facts, device=device), torch.as_tensor(known, device=device)
-    n_relations = int(max(known[:, 1].max(initial=0), facts[:, 1].max())) + 1
-    n_entities = scorer.tails(*asked[:1, :2].T).shape[1]
-    if device.type == "cpu":
-        memory = min(memory, _CPU_CACHE)  # scores that stay in the cache are counted several times faster
-    chunk = max(1, memory // (n_entities * _BYTES_PER_SCORE))
-    parts = []
-    for is_tail in (True, False):
-        given, wanted = (0, 2) if is_tail else (2, 0)
-        answers = AnswerIndex(filters[:, given] * n_relations + filters[:, 1], filters[:, wanted], n_entities)
-        for piece in asked.split(chunk):
-            others = answers.of(piece[:, given] * n_relations + piece[:, 1])
-            parts.append(_rank_chunk(scorer, piece, others, is_tail))
-            if progress is not None:
-                progress(len(piece))
-    counts = torch.cat(parts, dim=1).cpu().numpy()  # nothing waits for the device before this line
-    if counts[-1].any():
-        raise StayPositiveError("some scores are NaN or infinite; a model that has diverged cannot be ranked")
-    better, ties, known_better, known_ties, filtered = counts[:-1]
-    entities = np.full(len(better), n_entities, dtype=np.int64)
-    return Ranks(
-        relations=np.tile(facts[:, 1], 2),
-        is_tail=np.repeat([True, False], len(facts)),
-        better=better - known_better,
-        ties=ties - known_ties,
-        candidates=entities - filtered,
-        raw_better=better,
-        raw_ties=ties,
-        raw_candidates=entities,
-    )
+    return RankingTask(facts, known, scorer.n_entities, scorer.device, memory).rank(scorer, progress)
 
 
 def _rank_chunk(scorer: AllScorer, facts: Tensor, known: tuple[Tensor, Tensor], is_tail: bool) -> Tensor:

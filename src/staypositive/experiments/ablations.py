@@ -15,7 +15,7 @@ import torch
 
 from staypositive.errors import InputError
 from staypositive.experiments.kept import Kept, keep_result
-from staypositive.experiments.many import Outcome, Schedule, train_many, validation_measure
+from staypositive.experiments.many import Outcome, train_many, validation_measure
 from staypositive.experiments.paper import Cell, Paper
 from staypositive.experiments.table2 import Lab, about_row, chosen_records, settings_of_record
 from staypositive.graph import KnowledgeGraph
@@ -63,7 +63,7 @@ def ablate(
     progress: Callable[[int], Any] | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Train every variant of a row from every seed; return the rows of the index."""
-    rule, chosen = paper.rule, chosen_records(paper, cell, dataclasses.replace(lab, experiment="table2"))
+    rule, chosen = paper.rule_of(cell), chosen_records(paper, cell, dataclasses.replace(lab, experiment="table2"))
     if not chosen:
         raise InputError(
             f"{cell.name} on {cell.dataset} has no chosen setting yet; run `reproduce table2` for it first"
@@ -71,10 +71,8 @@ def ablate(
     base = settings_of_record(cell, chosen[0], rule.batch_size(len(graph.train.facts)))
     wanted = [variant for variant in variants(paper, cell) if not groups or variant.group in groups]
     settings = [variant.apply(base, seed) for variant in wanted for seed in rule.seeds]
-    schedule = Schedule(rule.final_epochs, rule.final_validate_every, rule.final_patience, rule.min_gain)
-    outcomes = train_many(
-        graph, settings, schedule, validation_measure(graph, rule.valid_facts), lab.device, progress
-    )
+    measure = validation_measure(graph, rule.valid_facts)
+    outcomes = train_many(graph, settings, rule.second_round(), measure, lab.device, progress)
     rows = []
     for place, outcome in enumerate(outcomes):
         variant = wanted[place // len(rule.seeds)]

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from staypositive.errors import StayPositiveError
-from staypositive.evaluation import negative_log_likelihood, rank_facts, ranking_metrics
+from staypositive.evaluation import RankingTask, negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, BlockModel, Scorer
 from staypositive.objectives import NegativeSampling, StayPositive
@@ -40,6 +41,8 @@ class Schedule:
     patience: int | None = None
     min_gain: float = 0.0
     """The relative gain from which a validation counts as better, for patience alone."""
+    halvings: tuple[tuple[int, float], ...] = ()
+    """Epochs after which only the best share of runs that train side by side goes on, with that share."""
 
 
 @dataclass
@@ -182,6 +185,7 @@ def _train_group(
 ) -> None:
     active = list(found)
     best: dict[int, dict[str, Tensor]] = {}
+    shares = dict(schedule.halvings)
     for epoch in range(1, schedule.epochs + 1):
         start = time.perf_counter()
         runs.run_epoch()
@@ -200,6 +204,7 @@ def _train_group(
             limit = schedule.patience and schedule.patience * schedule.validate_every
             if not (limit and outcome.mark[0] and epoch - outcome.mark[0] >= limit):
                 stay.append(number)
+        stay = _best_of(active, stay, math.ceil(shares.get(epoch, 1.0) * len(found)))
         progress(len(stay) + (len(active) - len(stay)) * (schedule.epochs - epoch + 1))
         if len(stay) < len(active):
             active = [active[number] for number in stay]
@@ -210,6 +215,12 @@ def _train_group(
         if id(outcome) in best:
             outcome.model.load_state_dict(best[id(outcome)])
         outcome.model.float()
+
+
+def _best_of(active: list[Outcome], stay: list[int], count: int) -> list[int]:
+    """Return those of the runs that stay which are among the `count` best, in their order."""
+    best = sorted(stay, key=lambda number: active[number].best_value, reverse=True)[:count]
+    return sorted(best)
 
 
 def _look(outcome: Outcome, measure: Measure, best: dict[int, dict[str, Tensor]], min_gain: float) -> None:
@@ -248,8 +259,10 @@ def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, mon
     if most_facts is not None and most_facts < len(facts):
         facts = facts[np.linspace(0, len(facts) - 1, most_facts).astype(np.int64)]
 
+    task = cache(partial(RankingTask, facts, known, len(graph.entities)))
+
     def by_mrr(model: BilinearModel) -> float:
         with torch.no_grad():
-            return ranking_metrics(rank_facts(Scorer(model).asked(), facts, known))["mrr"]
+            return ranking_metrics(task(model.entities.device).rank(Scorer(model).asked()))["mrr"]
 
     return by_mrr

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from staypositive.errors import InputError
+from staypositive.experiments.many import Schedule
 from staypositive.run.settings import Settings, make_settings
 
 if sys.version_info >= (3, 11):
@@ -34,10 +35,19 @@ class Rule:
     final_patience: int
     seeds: tuple[int, ...]
     valid_facts: int
+    halvings: tuple[tuple[int, float], ...] = ()
 
     def batch_size(self, facts: int) -> int:
         """Return the facts a batch, for so many batches an epoch."""
         return -(-facts // self.batches)
+
+    def first_round(self) -> Schedule:
+        """Return how each setting of the grid trains."""
+        return Schedule(self.epochs, self.validate_every, self.patience, self.min_gain, self.halvings)
+
+    def second_round(self) -> Schedule:
+        """Return how the finalists train."""
+        return Schedule(self.final_epochs, self.final_validate_every, self.final_patience, self.min_gain)
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,12 @@ class Paper:
     table2: tuple[Cell, ...]
     extended: tuple[Cell, ...]
     ablations: tuple[dict[str, Any], ...]
+    own_rules: dict[str, dict[str, Any]]
+    """What an objective's rule has in place of the common one."""
+
+    def rule_of(self, cell: Cell) -> Rule:
+        """Return the rule that a cell is trained by."""
+        return dataclasses.replace(self.rule, **self.own_rules.get(cell.objective, {}))
 
     def settings(self, cell: Cell, grid: str, batch_size: int, seed: int = 0) -> list[Settings]:
         """Return every setting of a grid (`full` or `subset`) for a cell, in a fixed order."""
@@ -85,7 +101,7 @@ class Paper:
             self.rule, epochs=q["epochs"], validate_every=q["validate_every"], finalists=1, final_epochs=q["epochs"],
             final_validate_every=q["validate_every"], seeds=self.rule.seeds[:1],
         )  # fmt: skip
-        return dataclasses.replace(self, rule=rule)
+        return dataclasses.replace(self, rule=rule, own_rules={})
 
     def cells(self, names: list[str] | None = None, datasets: list[str] | None = None) -> list[Cell]:
         """Return the cells of Table 2 and its extension, of some rows and datasets alone if they are named."""
@@ -103,7 +119,13 @@ class Paper:
 def load_paper() -> Paper:
     """Read `paper.toml`."""
     data = tomllib.loads((Path(__file__).parent / "paper.toml").read_text("utf-8"))
-    rule = Rule(**{**data["rule"], "seeds": tuple(data["rule"]["seeds"])})
+    plain = {name: value for name, value in data["rule"].items() if not isinstance(value, dict)}
+    rule = Rule(**{**plain, "seeds": tuple(plain["seeds"])})
+    own_rules = {
+        name: {**own, "halvings": tuple((epoch, share) for epoch, share in own.get("halvings", ()))}
+        for name, own in data["rule"].items()
+        if isinstance(own, dict)
+    }
     datasets = data["table2"]["datasets"]
 
     def cells(rows: list[dict[str, Any]]) -> tuple[Cell, ...]:
@@ -115,4 +137,6 @@ def load_paper() -> Paper:
 
     grids = {**data["grid"], "subset": data["subset"]}
     rows, more = data["table2"]["rows"], data["extended"]["rows"]
-    return Paper(rule, data["quick"], grids, cells(rows), cells(more), tuple(data["ablations"]["variants"]))
+    return Paper(
+        rule, data["quick"], grids, cells(rows), cells(more), tuple(data["ablations"]["variants"]), own_rules
+    )

@@ -82,15 +82,14 @@ def search(
 ) -> list[Record]:  # fmt: skip
     """Round one: train every setting of the grid; return and write what each reached on validation."""
     path = lab.path("grid", cell.slug, ".csv")
-    rule = paper.rule
+    rule = paper.rule_of(cell)
     settings = paper.settings(cell, grid, rule.batch_size(len(graph.train.facts)))
     if path.exists():
         records = read_records(path)
         if len(records) == len(settings):
             return records
-    schedule = Schedule(rule.epochs, rule.validate_every, rule.patience, rule.min_gain)
     measure = validation_measure(graph, rule.valid_facts)
-    outcomes = train_many(graph, settings, schedule, measure, lab.device, progress)
+    outcomes = train_many(graph, settings, rule.first_round(), measure, lab.device, progress)
     return write_records(path, [_record(outcome, outcome.best_value, graph, lab) for outcome in outcomes])
 
 
@@ -99,15 +98,15 @@ def decide(
     progress: Callable[[int], Any] | None = None,
 ) -> list[Kept]:  # fmt: skip
     """Round two: train the best settings from every seed, choose one, and keep its results on test."""
-    rule = paper.rule
+    rule = paper.rule_of(cell)
     paths = [lab.path("kept", f"{cell.slug}-{seed}", ".npz") for seed in rule.seeds]
     if all(path.exists() for path in paths):
         return [Kept.read(path) for path in paths]
     settings = paper.settings(cell, grid, rule.batch_size(len(graph.train.facts)))
     finalists = [settings[place] for place in best_places(records, rule.finalists)]
     runs = [dataclasses.replace(one, seed=seed) for one in finalists for seed in rule.seeds]
-    schedule = Schedule(rule.final_epochs, rule.final_validate_every, rule.final_patience, rule.min_gain)
-    outcomes = train_many(graph, runs, schedule, validation_measure(graph, rule.valid_facts), lab.device, progress)
+    measure = validation_measure(graph, rule.valid_facts)
+    outcomes = train_many(graph, runs, rule.second_round(), measure, lab.device, progress)
     whole = validation_measure(graph)
     values = [whole(outcome.model) if outcome.best_epoch else -math.inf for outcome in outcomes]
     write_records(

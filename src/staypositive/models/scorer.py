@@ -30,6 +30,11 @@ class Scorer:
         """Where scores are computed."""
         return self.entity_rows.device
 
+    @property
+    def n_entities(self) -> int:
+        """How many entities an answer is chosen from."""
+        return len(self.entity_rows)
+
     def triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Return φ of triples given by ids, shape (n,)."""
         model, head_rows, tail_rows = self.model, self.entity_rows[heads], self.entity_rows[tails]

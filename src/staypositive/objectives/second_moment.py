@@ -19,6 +19,7 @@ from staypositive.models.dropout import keep_mask
 from staypositive.models.hashing import mix_all
 from staypositive.objectives.objective import Batch, Defaults, Objective, option
 from staypositive.objectives.penalties import n3_penalty
+from staypositive.objectives.population import Population
 
 WEIGHTINGS = ("triple", "query", "all")
 
@@ -46,6 +47,9 @@ class SecondMoment(Objective):
     )
     relation_power: float = option(0.0, "facts weigh (number of facts of their relation)^-this, with mean 1")
     n3: float = option(0.01, "weight of the N3 penalty on the facts' rows")
+    spread_every: int = option(
+        1, "steps after which rows outside the batches take what G says of them; 1 is exact, more is cheaper"
+    )
     reciprocal: bool = option(
         True, "learn each fact backwards too, in place of asking for heads", choices=(True, False)
     )
@@ -55,13 +59,15 @@ class SecondMoment(Objective):
         for name in names:
             if getattr(self, name) < 0:
                 raise SettingError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.spread_every < 1:
+            raise SettingError(f"spread_every counts steps, from 1, got {self.spread_every}")
         if self.weighting not in WEIGHTINGS:
             raise SettingError(f"weighting is one of {', '.join(WEIGHTINGS)}, got {self.weighting!r}")
 
     @property
     def touches_all_rows(self) -> bool:
-        """Every row takes part in G."""
-        return True
+        """Every row takes part in G, and so in each step that is exact."""
+        return self.spread_every == 1
 
     @property
     def is_reciprocal(self) -> bool:
@@ -83,20 +89,38 @@ class SecondMoment(Objective):
 
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
         """Return `tails`, `heads` and `relations`, as far as they are asked for, and `n3`."""
-        entities, all_relations = batch.entity_rows, batch.relation_rows
-        heads, tails = embedding(batch.heads, entities), embedding(batch.tails, entities)
-        relations = embedding(batch.relations, all_relations)
+        entities, relations = batch.entity_rows, batch.relation_rows
+        return self.terms_of_rows(
+            model,
+            batch,
+            embedding(batch.heads, entities),
+            embedding(batch.relations, relations),
+            embedding(batch.tails, entities),
+            Population.of(entities, len(batch.heads)),
+            Population.of(relations, len(batch.heads)),
+        )
+
+    def terms_of_rows(
+        self,
+        model: BilinearModel,
+        batch: Batch,
+        heads: Tensor,
+        relations: Tensor,
+        tails: Tensor,
+        all_entities: Population,
+        all_relations: Population,
+    ) -> dict[str, Tensor]:
+        """Return the terms from the facts' rows and from all rows that could stand in their places."""
         from_heads, from_tails = self._dropped(model, batch, heads, 0), self._dropped(model, batch, tails, 1)
         w0, w0_relation = self.unobserved_weight, self.relation_unobserved_weight
-        every = sum_all_squares(model, entities, all_relations) if self.weighting == "all" else None
-        terms = {
-            "tails": self._direction(
-                model.tail_query(from_heads, relations), tails, entities, w0, "tails", batch, every
-            )
-        }
+        every = None
+        if self.weighting == "all":
+            every = model.sum_of_squares(all_entities.gram(), all_relations.rows, all_entities.gram())
+        query = model.tail_query(from_heads, relations)
+        terms = {"tails": self._direction(query, tails, all_entities, w0, "tails", batch, every)}
         if not self.reciprocal and self.head_weight:
             query = model.head_query(from_tails, relations)
-            terms["heads"] = self.head_weight * self._direction(query, heads, entities, w0, "heads", batch, every)
+            terms["heads"] = self.head_weight * self._direction(query, heads, all_entities, w0, "heads", batch, every)
         if self.relation_weight:
             query = model.relation_query(from_heads, tails)
             terms["relations"] = self.relation_weight * self._direction(
@@ -113,33 +137,26 @@ class SecondMoment(Objective):
         return rows * keep / (1 - model.dropout)
 
     def _direction(
-        self, query: Tensor, own: Tensor, answers: Tensor, w0: float, name: str, batch: Batch, every: Tensor | None
+        self,
+        query: Tensor,
+        own: Tensor,
+        answers: Population,
+        w0: float,
+        name: str,
+        batch: Batch,
+        every: Tensor | None,
     ) -> Tensor:
-        """Return the loss of one direction: `own` rows answer the queries truly, `answers` are all rows there are."""
+        """Return the loss of one direction: `own` rows answer the queries truly, `answers` are all that could."""
         scores = (query * own).sum(-1)
         losses = (1 - scores).square() - w0 * scores.square()
         if every is None:
-            squares = sum_squares(query, answers)
+            squares = answers.sum_squares(query)
             losses = losses + w0 * (squares * batch.prepared[name] if self.weighting == "query" else squares)
         if "weight" in batch.prepared:
             losses = losses * batch.prepared["weight"]
         loss = losses.mean()
         facts = batch.batches * batch.n_facts  # of an epoch; exact for whole batches
         return loss if every is None else loss + w0 * every / facts
-
-
-def sum_squares(queries: Tensor, rows: Tensor) -> Tensor:
-    """Return Σ (q · row)² over all rows for each query, shape (n,): qᵀGq, or one by one where that is less work."""
-    (n, width), count = queries.shape, len(rows)
-    if width * (n + count) < n * count:
-        return ((queries @ (rows.T @ rows)) * queries).sum(-1)
-    return (queries @ rows.T).square().sum(-1)
-
-
-def sum_all_squares(model: BilinearModel, entity_rows: Tensor, relation_rows: Tensor) -> Tensor:
-    """Return Σ φ² over all heads, relations and tails among these rows, without enumerating them."""
-    gram = entity_rows.T @ entity_rows
-    return model.sum_of_squares(gram, relation_rows, gram)
 
 
 def _multiplicity(keys: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 
 from staypositive.errors import SettingError
 from staypositive.models import BOUNDS, CLOSED_WORLD, MODELS
-from staypositive.objectives import Objective, StayPositive, build_objective
+from staypositive.objectives import OBJECTIVES, Objective, StayPositive, build_objective, objective_options
 from staypositive.objectives.objective import option
 from staypositive.training import ENGINES, MONITORS, OPTIMISERS, PRECISIONS
 
@@ -95,7 +95,8 @@ def make_settings(**changes: Any) -> Settings:
     core = {field.name for field in dataclasses.fields(Settings)}
     objective = changes.pop("objective", StayPositive.name)
     options = {name: changes.pop(name) for name in list(changes) if name not in core}
-    for name in options:
+    known = {option for name in OBJECTIVES for option in objective_options(name)}
+    for name in options.keys() - known:
         near = difflib.get_close_matches(name, core, n=1)
         if near:
             raise SettingError(f"there is no setting {name!r}. Did you mean {near[0]!r}?")

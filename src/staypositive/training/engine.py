@@ -101,8 +101,8 @@ class ReferenceEngine(Engine):
             entity_ids, positions = torch.unique(torch.cat([heads, tails]), return_inverse=True)
             heads, tails = positions.split(len(heads))
             relation_ids, relations = torch.unique(relations, return_inverse=True)
-        entity_weights = _leaf(model.entities, entity_ids)
-        relation_weights = _leaf(model.relations, relation_ids)
+        entity_weights = leaf(model.entities, entity_ids)
+        relation_weights = leaf(model.relations, relation_ids)
         batch = Batch(
             heads=heads,
             relations=relations,
@@ -119,7 +119,7 @@ class ReferenceEngine(Engine):
         return batch, entity_ids, relation_ids
 
 
-def _leaf(table: Tensor, ids: Tensor | None) -> Tensor:
+def leaf(table: Tensor, ids: Tensor | None = None) -> Tensor:
     """Return rows as a leaf of the graph, in 32 bits where the table keeps 16."""
     rows = table.detach() if ids is None else table.detach()[ids]
     return (rows.float() if rows.dtype == torch.bfloat16 else rows).requires_grad_()

@@ -8,12 +8,13 @@ from torch import Tensor
 
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
-from staypositive.objectives import Objective
+from staypositive.objectives import Objective, SecondMoment
 from staypositive.training.engine import Engine, ReferenceEngine
 from staypositive.training.fused import why_not
 from staypositive.training.fused_cpu import FusedCpuEngine
 from staypositive.training.fused_gpu import FusedGpuEngine
-from staypositive.training.graphed import GraphedEngine
+from staypositive.training.graphed import GraphedEngine, GraphedMomentEngine
+from staypositive.training.moment_engine import MomentEngine, SpreadEngine
 from staypositive.training.optimisers import RowOptimiser
 
 log = logging.getLogger(__name__)
@@ -38,13 +39,18 @@ def build_engine(
         raise SettingError(f"expected an engine among {', '.join(ENGINES)}, got {name!r}")
     on_gpu = facts.device.type == "cuda"
     fused: type[FusedGpuEngine | FusedCpuEngine] = FusedGpuEngine if on_gpu else FusedCpuEngine
-    reason = why_not(fused.package, fused.serves, fused.dtypes, model, objective, optimiser)
+    by_moments = MomentEngine.serves(model, objective, batch_size)
+    reason = "" if by_moments else why_not(fused.package, fused.serves, fused.dtypes, model, objective, optimiser)
     if name == "fused" and reason:
         raise SettingError(f"the fused engine cannot be used here: {reason}")
     kind: type[FusedGpuEngine | ReferenceEngine] = ReferenceEngine
-    if name != "reference" and not reason:
+    if isinstance(objective, SecondMoment) and not objective.touches_all_rows:
+        kind = SpreadEngine
+    elif name != "reference" and by_moments:
+        kind = GraphedMomentEngine if GraphedEngine.can_capture(objective, optimiser, facts.device) else MomentEngine
+    elif name != "reference" and not reason:
         kind = fused
-    elif name == "auto" and GraphedEngine.serves(objective, optimiser, facts.device):
+    elif name == "auto" and GraphedEngine.can_capture(objective, optimiser, facts.device):
         kind = GraphedEngine
     log.info("engine: %s%s", kind.__name__, f" ({reason})" if reason else "")
     return kind(model, objective, optimiser, facts, batch_size, seed)

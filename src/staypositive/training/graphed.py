@@ -1,8 +1,10 @@
-"""The reference step as a CUDA graph, for objectives whose steps all have the same shapes: one launch a step."""
+"""Steps as a CUDA graph, for objectives whose steps all have the same shapes: one launch a step."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -10,6 +12,7 @@ from torch import Tensor
 from staypositive.models.hashing import step_keys
 from staypositive.objectives import Objective
 from staypositive.training.engine import ReferenceEngine
+from staypositive.training.moment_engine import MomentEngine
 from staypositive.training.optimisers import AdaGrad, RowOptimiser
 
 
@@ -17,8 +20,11 @@ class GraphedEngine(ReferenceEngine):
     """Captures one step of the reference engine and replays it.
 
     An objective that touches all rows needs no distinct rows, so nothing in its step depends on the data's values:
-    every kernel can be recorded. The last, short batch of an epoch is stepped through as usual.
+    every kernel can be recorded. The last, short batch of an epoch is stepped through as usual. Matrix products are
+    taken in TF32 (`products`): ten bits of mantissa, sums in 32 bits.
     """
+
+    products: ClassVar[str] = "high"
 
     graph: Any = None
     chosen: Tensor
@@ -26,12 +32,16 @@ class GraphedEngine(ReferenceEngine):
     totals: dict[str, Tensor]
 
     @staticmethod
-    def serves(objective: Objective, optimiser: RowOptimiser, device: torch.device) -> bool:
+    def can_capture(objective: Objective, optimiser: RowOptimiser, device: torch.device) -> bool:
         """Return whether these steps can be captured."""
         return device.type == "cuda" and objective.touches_all_rows and isinstance(optimiser, AdaGrad)
 
     def run_epoch(self) -> dict[str, Tensor]:
         """Shuffle, then replay the step on each batch."""
+        with _products(self.products):
+            return self._run_epoch()
+
+    def _run_epoch(self) -> dict[str, Tensor]:
         self.model.train()
         order = torch.randperm(len(self.facts), generator=self.generator, device=self.facts.device)
         keys = step_keys(self.seed, self.steps, self.batches, self.facts.device)
@@ -76,3 +86,18 @@ class GraphedEngine(ReferenceEngine):
 
     def _captured_step(self) -> dict[str, Tensor]:
         return self._step(self.facts[self.chosen], self.prepared_for(self.chosen), self.key)
+
+
+class GraphedMomentEngine(GraphedEngine, MomentEngine):
+    """Captures the second-moment step."""
+
+
+@contextmanager
+def _products(precision: str) -> Iterator[None]:
+    """Take matrix products of 32-bit floats in a precision of torch's, and put the old one back."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -10,6 +10,7 @@ A table may keep its rows in bfloat16. The step is then taken in 32 bits, and th
 
 from __future__ import annotations
 
+import importlib.util
 from abc import ABC, abstractmethod
 
 import torch
@@ -17,6 +18,8 @@ from torch import Tensor
 
 from staypositive.errors import SettingError
 from staypositive.models.hashing import GOLDEN, mix_all
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
 class RowOptimiser(ABC):
@@ -80,6 +83,17 @@ class AdaGrad(RowOptimiser):
             )
             for name, table in tables.items()
         }
+
+    @torch.no_grad()
+    def update(self, table: str, ids: Tensor | None, gradient: Tensor) -> None:
+        """Update rows; a whole table on a GPU in one pass."""
+        weights = self.tables[table]
+        if ids is not None or self.rowwise or weights.dtype != torch.float32 or not (weights.is_cuda and HAS_TRITON):
+            super().update(table, ids, gradient)
+            return
+        from staypositive.training.dense_adagrad import step_whole_table
+
+        step_whole_table(weights, self.squares[table], gradient, self.learning_rate, self.epsilon)
 
     def step_of(self, table: str, rows: Tensor | slice, gradient: Tensor) -> Tensor:
         """Add g² to the accumulator, then step."""

@@ -1,0 +1,105 @@
+"""The second-moment step: autograd on the batch's rows and on G alone.
+
+The loss sees the entities that a batch does not hold through G = EᵀE only. So a step differentiates by the rows of
+its facts and by G, and ∂L/∂E is E(∂L/∂G + ∂L/∂Gᵀ) plus what the facts' own rows got.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding
+
+from staypositive.models import BilinearModel
+from staypositive.objectives import Objective, SecondMoment
+from staypositive.objectives.population import Population, spread
+from staypositive.training.engine import ReferenceEngine, leaf
+
+
+class MomentEngine(ReferenceEngine):
+    """Takes the reference steps with two products of |E| × width² each, and no other pass but the optimiser's."""
+
+    @staticmethod
+    def serves(model: BilinearModel, objective: Objective, batch_size: int) -> bool:
+        """Return whether steps are exact second-moment ones for which G is less work than enumeration."""
+        count, width = model.entities.shape
+        is_exact = isinstance(objective, SecondMoment) and objective.touches_all_rows
+        return is_exact and width * (batch_size + count) < batch_size * count
+
+    def _step(self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor) -> dict[str, Tensor]:
+        objective = self.objective
+        assert isinstance(objective, SecondMoment)
+        batch, _, _ = self._batch(facts, prepared, key)
+        rows = batch.entity_rows.detach()
+        heads, tails = (rows[ids].requires_grad_() for ids in (batch.heads, batch.tails))
+        gram = (rows.T @ rows).requires_grad_()
+        terms = objective.terms_of_rows(
+            self.model, batch, heads, embedding(batch.relations, batch.relation_rows), tails,
+            Population(rows, gram), Population.of(batch.relation_rows, len(facts)),
+        )  # fmt: skip
+        of_heads, of_tails, of_gram, of_relations = _gradients(terms, heads, tails, gram, batch.relation_weights)
+        of_rows = spread(rows, of_gram)
+        of_rows.index_add_(0, batch.heads, of_heads).index_add_(0, batch.tails, of_tails)
+        (of_weights,) = torch.autograd.grad(batch.entity_rows, batch.entity_weights, of_rows)
+        self.optimiser.begin_step(batch.key)
+        self.optimiser.update("entities", None, of_weights)
+        self.optimiser.update("relations", None, of_relations)
+        return {name: term.detach() for name, term in terms.items()}
+
+
+class SpreadEngine(ReferenceEngine):
+    """For graphs whose table is too large for two products a step: steps that change their facts' rows alone.
+
+    G follows those rows exactly, by their old and new outer products. ∂L/∂G adds up, and every `spread_every` steps
+    it is spread over all rows at once.
+    """
+
+    gram: Tensor
+    pending: Tensor
+
+    def _step(self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor) -> dict[str, Tensor]:
+        model, objective = self.model, self.objective
+        assert isinstance(objective, SecondMoment)
+        if self.steps == 1:
+            self._form_gram()
+        batch, ids, _ = self._batch(facts, prepared, key)
+        all_relations = leaf(model.relations)
+        relation_rows, gram = model.form_relation_rows(all_relations), self.gram.requires_grad_()
+        terms = objective.terms_of_rows(
+            model, batch, embedding(batch.heads, batch.entity_rows), embedding(facts[:, 1], relation_rows),
+            embedding(batch.tails, batch.entity_rows), Population(batch.entity_rows, gram),
+            Population.of(relation_rows, len(facts)),
+        )  # fmt: skip
+        of_own, of_gram, of_relations = _gradients(terms, batch.entity_weights, gram, all_relations)
+        self.gram = gram.detach()
+        self.optimiser.begin_step(batch.key)
+        self.optimiser.update("relations", None, of_relations)
+        self.optimiser.update("entities", ids, of_own)
+        with torch.no_grad():
+            old, new = batch.entity_rows, model.entity_rows(ids)
+            self.gram += new.T @ new - old.T @ old
+            self.pending += of_gram
+        if self.steps % objective.spread_every == 0:
+            self._spread()
+        return {name: term.detach() for name, term in terms.items()}
+
+    def _spread(self) -> None:
+        """Let every row take what has been pending."""
+        weights = leaf(self.model.entities)
+        rows = self.model.bounded(weights)
+        (of_weights,) = torch.autograd.grad(rows, weights, spread(rows.detach(), self.pending))
+        self.optimiser.update("entities", None, of_weights)
+        self._form_gram()
+
+    @torch.no_grad()
+    def _form_gram(self) -> None:
+        rows = self.model.entity_rows()
+        self.gram = rows.T @ rows
+        self.pending = torch.zeros_like(self.gram)
+
+
+def _gradients(terms: dict[str, Tensor], *inputs: Tensor) -> tuple[Tensor, ...]:
+    """Return the gradients of the terms' sum; zeros where that is not finite, so that a bad step changes nothing."""
+    loss = torch.stack(list(terms.values())).sum()
+    finite = torch.isfinite(loss)
+    return tuple(torch.where(finite, part, torch.zeros_like(part)) for part in torch.autograd.grad(loss, inputs))

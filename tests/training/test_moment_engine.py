@@ -1,0 +1,122 @@
+"""The second-moment engines against the reference, and against steps written out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import staypositive as sp
+from conftest import planted_graph
+from staypositive.errors import SettingError
+from staypositive.models import BilinearModel, build_model
+from staypositive.objectives import SecondMoment, StayPositive
+from staypositive.objectives.population import Population
+from staypositive.training import AdaGrad, ReferenceEngine, build_engine
+from staypositive.training.dense_adagrad import step_whole_table
+from staypositive.training.moment_engine import MomentEngine, SpreadEngine
+
+E, R = 40, 3
+
+
+def make_model(name: str, bound: str = "identity") -> BilinearModel:
+    model = build_model(name, E, R, 2, bound=bound, dropout=0.3, reciprocal=True).double()
+    model.initialise(torch.Generator().manual_seed(1), 0.7)
+    return model
+
+
+def draw_facts() -> torch.Tensor:
+    draw = torch.Generator().manual_seed(0)
+    return torch.stack([torch.randint(n, (130,), generator=draw) for n in (E, 2 * R, E)], dim=1)
+
+
+def build(kind: type[ReferenceEngine], model: BilinearModel, objective: SecondMoment) -> ReferenceEngine:
+    tables = {"entities": model.entities.data, "relations": model.relations.data}
+    return kind(model, objective, AdaGrad(tables, 0.05), draw_facts(), 60, 0)
+
+
+@pytest.mark.parametrize("bound", ["identity", "tanh"])
+@pytest.mark.parametrize("weighting", ["triple", "query", "all"])
+def test_the_reference_steps(model_name: str, weighting: str, bound: str) -> None:
+    objective = SecondMoment(weighting=weighting, unobserved_weight=0.05, relation_power=0.5)
+    fast, plain = (build(kind, make_model(model_name, bound), objective) for kind in (MomentEngine, ReferenceEngine))
+    for _ in range(2):
+        found, expected = fast.run_epoch(), plain.run_epoch()
+    for term, value in expected.items():
+        torch.testing.assert_close(found[term], value)
+    torch.testing.assert_close(fast.model.entities, plain.model.entities)
+    torch.testing.assert_close(fast.model.relations, plain.model.relations)
+
+
+@pytest.mark.parametrize("bound", ["identity", "tanh"])
+def test_steps_that_spread_now_and_then(model_name: str, bound: str) -> None:
+    """Written out: G formed anew each step, gradients by autograd on the whole table, spread every second step."""
+    objective = SecondMoment(unobserved_weight=0.05, spread_every=2)
+    engine = build(SpreadEngine, make_model(model_name, bound), objective)
+    twin = build(ReferenceEngine, make_model(model_name, bound), SecondMoment(unobserved_weight=0.05))
+    model, pending = twin.model, 0.0
+    for step, chosen in enumerate(torch.arange(130).split(40)):
+        facts = draw_facts()[chosen]
+        engine.step(facts)
+        batch, _, _ = twin._batch(facts, {}, sp.models.hashing.step_keys(0, step, 1, facts.device))
+        gram = (batch.entity_rows.T @ batch.entity_rows).detach().requires_grad_()
+        terms = objective.terms_of_rows(
+            model, batch, batch.entity_rows[batch.heads], batch.relation_rows[batch.relations],
+            batch.entity_rows[batch.tails], Population(batch.entity_rows, gram), Population(batch.relation_rows),
+        )  # fmt: skip
+        loss = sum(terms.values())
+        tables = (batch.entity_weights, batch.relation_weights, gram)
+        of_entities, of_relations, of_gram = torch.autograd.grad(loss, tables)
+        ids = facts[:, [0, 2]].unique()
+        twin.optimiser.update("relations", None, of_relations)
+        twin.optimiser.update("entities", ids, of_entities[ids])
+        pending = pending + of_gram
+        if step % 2 == 1:
+            weights = model.entities.detach().clone().requires_grad_()
+            rows = model.bounded(weights)
+            (of_all,) = torch.autograd.grad((rows.T @ rows * pending).sum(), weights)
+            twin.optimiser.update("entities", None, of_all)
+            pending = 0.0
+    torch.testing.assert_close(engine.model.entities, model.entities)
+    torch.testing.assert_close(engine.model.relations, model.relations)
+
+
+def test_a_bad_step_changes_nothing() -> None:
+    for kind, every in ((MomentEngine, 1), (SpreadEngine, 4)):
+        engine = build(kind, make_model("complex"), SecondMoment(unobserved_weight=1e308, spread_every=every))
+        before = engine.model.entities.detach().clone()
+        terms = engine.step(draw_facts()[:60])
+        assert not torch.isfinite(torch.stack(list(terms.values()))).all()
+        assert torch.equal(engine.model.entities, before)
+
+
+def test_which_engine_is_built() -> None:
+    def kind(objective: SecondMoment | StayPositive, name: str = "auto", batch: int = 60) -> str:
+        model = make_model("distmult")
+        optimiser = AdaGrad({"entities": model.entities.data, "relations": model.relations.data}, 0.1)
+        return type(build_engine(name, model, objective, optimiser, draw_facts(), batch, 0)).__name__
+
+    assert kind(SecondMoment()) == kind(SecondMoment(), "fused") == "MomentEngine"
+    assert kind(SecondMoment(), "reference") == kind(SecondMoment(), batch=2) == "ReferenceEngine"
+    assert kind(SecondMoment(spread_every=3)) == kind(SecondMoment(spread_every=3), "reference") == "SpreadEngine"
+    with pytest.raises(SettingError, match="no step for the objective second-moment"):
+        kind(SecondMoment(), "fused", batch=2)
+
+
+def test_spreading_learns() -> None:
+    run = sp.fit(
+        planted_graph(), model="complex", objective="second-moment", dim=6, epochs=60, batch_size=64, init_scale=0.5,
+        unobserved_weight=0.01, n3=0.001, spread_every=3,
+    )  # fmt: skip
+    assert run.evaluate("test")["classification"]["all"]["uncalibrated"]["auc"] > 0.85
+
+
+def test_one_pass_over_a_table_is_adagrad() -> None:
+    draw = torch.Generator().manual_seed(0)
+    shape = (700, 7)  # no whole number of blocks
+    weights, squares, gradient = (torch.rand(shape, generator=draw) for _ in range(3))
+    plain = AdaGrad({"table": weights.clone()}, 0.1)
+    plain.squares["table"].copy_(squares)
+    plain.update("table", None, gradient)
+    step_whole_table(weights, squares, gradient, 0.1, plain.epsilon)
+    torch.testing.assert_close(weights, plain.tables["table"])
+    torch.testing.assert_close(squares, plain.squares["table"])
