@@ -142,7 +142,8 @@ class BlockModel(BilinearModel):
         blocks = self._blocks(rows)
         parts = [[int(block) for block in number] for number in self.table.numbers.split()]
         tiny = torch.finfo(rows.dtype).tiny ** 0.5  # keeps the root's slope finite at zero
-        return torch.cat([(blocks[..., own, :].square().sum(-2) + tiny).sqrt() for own in parts], dim=-1)
+        squares = blocks.square().unbind(-2)  # indexing by a list would copy it to the device
+        return torch.cat([(torch.stack([squares[b] for b in own]).sum(0) + tiny).sqrt() for own in parts], dim=-1)
 
     def _blocks(self, rows: Tensor) -> Tensor:
         result: Tensor = rows.unflatten(-1, (-1, self.dim))
