@@ -44,7 +44,7 @@ def paper() -> Paper:
         "negative-sampling": {"learning_rate": [0.5], "l2": [0.001], "dim": [8], "negatives": [2]},
         "subset": {"learning_rate": [0.5], "dim": [4]},
     }
-    return dataclasses.replace(whole, rule=rule, grids=grids)
+    return dataclasses.replace(whole, rule=rule, grids=grids, own_rules={})
 
 
 def ranked_graph() -> sp.KnowledgeGraph:

@@ -14,7 +14,7 @@ from staypositive.errors import InputError
 from staypositive.experiments.index import read_index, write_rows
 from staypositive.experiments.kept import Kept
 from staypositive.experiments.paper import Cell, Paper, load_paper
-from staypositive.experiments.table2 import Lab, chosen_records, decide, rerun, rows_of_cell, search
+from staypositive.experiments.table2 import Lab, chosen_records, decide, read_records, rerun, rows_of_cell, search
 from staypositive.graph import KnowledgeGraph, load_graph
 from staypositive.run.fitting import resolve_device
 
@@ -121,8 +121,9 @@ class Job:
             rule = self.paper.rule_of(cell)
             settings = len(self.paper.settings(cell, grid, 1))
             kept = all(lab.path("kept", f"{cell.slug}-{seed}", ".npz").exists() for seed in rule.seeds)
-            searched = lab.path("grid", cell.slug, ".csv").exists()
-            state = "done" if kept else "grid done" if searched else "to do"
+            path = lab.path("grid", cell.slug, ".csv")
+            searched = len(read_records(path)) if path.exists() else 0
+            state = "done" if kept else f"{searched} of the grid done" if searched else "to do"
             finals = min(rule.finalists, settings)
             again = f"{finals} × {len(rule.seeds)} seeds"
             lines.append([cell.slug, settings, rule.epochs, again, rule.final_epochs, state])

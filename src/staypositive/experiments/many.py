@@ -86,7 +86,7 @@ def train_many(
 ) -> list[Outcome]:
     """Train each setting and return outcomes in the same order; `progress` is told of epochs that are done with."""
     outcomes: list[Outcome | None] = [None] * len(settings)
-    for group in _groups(settings, device):
+    for group in side_by_side(settings, device):
         found = [
             Outcome(settings[i], model)
             for i, model in zip(group, _models(graph, settings, group, device), strict=True)
@@ -114,7 +114,7 @@ def _models(
         yield model.to(getattr(torch, one.precision))
 
 
-def _groups(settings: Sequence[Settings], device: torch.device) -> Iterable[list[int]]:
+def side_by_side(settings: Sequence[Settings], device: torch.device) -> Iterable[list[int]]:
     """Return the numbers of settings that may go side by side."""
     groups: dict[Any, list[int]] = {}
     for number, one in enumerate(settings):

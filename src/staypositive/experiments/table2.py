@@ -11,7 +11,7 @@ import csv
 import dataclasses
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import torch
 
 from staypositive.errors import StayPositiveError
 from staypositive.experiments.kept import Kept, keep_result
-from staypositive.experiments.many import Outcome, Schedule, train_many, validation_measure
+from staypositive.experiments.many import Outcome, Schedule, side_by_side, train_many, validation_measure
 from staypositive.experiments.paper import Cell, Paper
 from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
@@ -80,17 +80,23 @@ def search(
     paper: Paper, cell: Cell, graph: KnowledgeGraph, lab: Lab, grid: str = "full",
     progress: Callable[[int], Any] | None = None,
 ) -> list[Record]:  # fmt: skip
-    """Round one: train every setting of the grid; return and write what each reached on validation."""
+    """Round one: train every setting of the grid; return what each reached on validation.
+
+    It is written after each group of runs that train side by side; what is there already is not trained again.
+    """
     path = lab.path("grid", cell.slug, ".csv")
     rule = paper.rule_of(cell)
     settings = paper.settings(cell, grid, rule.batch_size(len(graph.train.facts)))
-    if path.exists():
-        records = read_records(path)
-        if len(records) == len(settings):
-            return records
+    known = {_options_key(record): record for record in (read_records(path) if path.exists() else [])}
+    missing = [one for one in settings if _options_key(options_of(one)) not in known]
     measure = validation_measure(graph, rule.valid_facts)
-    outcomes = train_many(graph, settings, rule.first_round(), measure, lab.device, progress)
-    return write_records(path, [_record(outcome, outcome.best_value, graph, lab) for outcome in outcomes])
+    for group in side_by_side(missing, lab.device):
+        chosen = [missing[place] for place in group]
+        for outcome in train_many(graph, chosen, rule.first_round(), measure, lab.device, progress):
+            known[_options_key(options_of(outcome.settings))] = _record(outcome, outcome.best_value, graph, lab)
+        found = (known.get(_options_key(options_of(one))) for one in settings)
+        write_records(path, [record for record in found if record])
+    return [known[_options_key(options_of(one))] for one in settings]
 
 
 def decide(
@@ -211,6 +217,11 @@ def _record(outcome: Outcome, value: float, graph: KnowledgeGraph, lab: Lab) -> 
         "diverged": int(outcome.diverged), "seconds": outcome.seconds, **lab.origin(),
     }  # fmt: skip
     return {name: _text(found.get(name, "")) for name in COLUMNS}
+
+
+def _options_key(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what tells settings of one grid apart, the same from a setting and from its record."""
+    return tuple(_text(options.get(name, "")) for name in OPTIONS)
 
 
 def _text(value: Any) -> str:

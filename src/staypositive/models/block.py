@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from staypositive.models.contract import BilinearModel
+from staypositive.models.dropout import HAS_TRITON
 
 
 class Term(NamedTuple):
@@ -151,6 +152,8 @@ class BlockModel(BilinearModel):
 
     def _query(self, blocks: int, order: tuple[int, int, int], left_rows: Tensor, right_rows: Tensor) -> Tensor:
         """Return Σ c · left · right by block of the missing argument; `order` places (left, right, missing)."""
+        if left_rows.is_cuda and left_rows.dim() == 2 and left_rows.shape[0] == right_rows.shape[0] and HAS_TRITON:
+            return self._query_on_gpu(blocks, order, left_rows, right_rows)
         left, right = self._blocks(left_rows), self._blocks(right_rows)
         sums: list[Tensor | None] = [None] * blocks
         for term in self.table.terms:
@@ -161,3 +164,12 @@ class BlockModel(BilinearModel):
         shape = torch.broadcast_shapes(left[..., 0, :].shape, right[..., 0, :].shape)
         empty = left.new_zeros(()).expand(shape)
         return torch.cat([empty if total is None else total for total in sums], dim=-1)
+
+    def _query_on_gpu(self, blocks: int, order: tuple[int, int, int], left: Tensor, right: Tensor) -> Tensor:
+        """Return the same in one kernel, and its gradients in one each."""
+        from staypositive.models.gpu import BlockProduct
+
+        terms = tuple((*(int(term[place]) for place in order), term.coefficient < 0) for term in self.table.terms)
+        counts = (left.shape[1] // self.dim, right.shape[1] // self.dim, blocks)
+        found: Tensor = BlockProduct.apply(left, right, terms, counts, self.scale * self.table.weight)  # type: ignore[no-untyped-call]
+        return found

@@ -111,7 +111,7 @@ class SecondMoment(Objective):
         all_relations: Population,
     ) -> dict[str, Tensor]:
         """Return the terms from the facts' rows and from all rows that could stand in their places."""
-        from_heads, from_tails = self._dropped(model, batch, heads, 0), self._dropped(model, batch, tails, 1)
+        from_heads = self._dropped(model, batch, heads, 0)
         w0, w0_relation = self.unobserved_weight, self.relation_unobserved_weight
         every = None
         if self.weighting == "all":
@@ -119,7 +119,7 @@ class SecondMoment(Objective):
         query = model.tail_query(from_heads, relations)
         terms = {"tails": self._direction(query, tails, all_entities, w0, "tails", batch, every)}
         if not self.reciprocal and self.head_weight:
-            query = model.head_query(from_tails, relations)
+            query = model.head_query(self._dropped(model, batch, tails, 1), relations)
             terms["heads"] = self.head_weight * self._direction(query, heads, all_entities, w0, "heads", batch, every)
         if self.relation_weight:
             query = model.relation_query(from_heads, tails)
@@ -134,7 +134,7 @@ class SecondMoment(Objective):
         if not model.training or model.dropout == 0:
             return rows
         keep = keep_mask(mix_all(batch.key + side), len(rows), rows.shape[-1], model.dropout, rows.device)
-        return rows * keep / (1 - model.dropout)
+        return rows * keep * (1 / (1 - model.dropout))
 
     def _direction(
         self,

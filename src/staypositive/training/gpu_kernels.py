@@ -18,6 +18,7 @@ import triton
 import triton.language as tl
 
 from staypositive.models import Table
+from staypositive.models.gpu import mix
 
 COPIES = tl.constexpr(8)
 """Sums of rows are collected in so many copies, so that atomics do not queue."""
@@ -36,13 +37,6 @@ def encode_terms(table: Table) -> int:
     for place, (head, relation, tail, coefficient) in enumerate(table.terms):
         code |= (head | relation << 2 | tail << 4 | (coefficient < 0) << 6) << (8 * place)
     return code
-
-
-@triton.jit
-def _mix(x):
-    x = (x ^ (x >> 16)) * 0x7FEB352D
-    x = (x ^ (x >> 15)) * 0x846CA68B
-    return x ^ (x >> 16)
 
 
 @triton.jit
@@ -70,7 +64,7 @@ def _columns(step, DIM: tl.constexpr, WIDE: tl.constexpr):
 @triton.jit
 def _kept(values, row_keys, columns, threshold, DROPOUT: tl.constexpr):
     if DROPOUT:
-        bits = _mix(row_keys[:, None] + (columns.to(tl.uint32) * 0x9E3779B9)[None, :])
+        bits = mix(row_keys[:, None] + (columns.to(tl.uint32) * 0x9E3779B9)[None, :])
         values = tl.where(bits >= threshold, values, 0.0)
     return values
 
@@ -130,7 +124,7 @@ def examples(
     factor = tl.load(own + KEPT_FACTOR)
     threshold = tl.load(hashes + 2 * run).to(tl.uint32)
     number = (tl.load(steps_before) + step).to(tl.uint32)
-    row_keys = _mix(_mix(tl.load(hashes + 2 * run + 1).to(tl.uint32) + number) + i.to(tl.uint32))
+    row_keys = mix(mix(tl.load(hashes + 2 * run + 1).to(tl.uint32) + number) + i.to(tl.uint32))
 
     own_entities = entities + run * n_entities * (EB * DIM)
     own_relations = relations + run * n_relations * (RB * DIM)
@@ -277,8 +271,8 @@ def _gradient(gradients, w, push, decay, go, place, tile, BOUNDED: tl.constexpr)
 @triton.jit
 def _rounded(values, key, row, columns, SALT: tl.constexpr):
     """Round to bfloat16 at random: see `staypositive.training.optimisers.round_at_random`."""
-    row_keys = _mix(_mix(key + ((SALT * 0x9E3779B9) & 0xFFFFFFFF)) + row.to(tl.uint32))
-    bits = _mix(row_keys[:, None] + (columns.to(tl.uint32) * 0x9E3779B9)[None, :]) & 0xFFFF
+    row_keys = mix(mix(key + ((SALT * 0x9E3779B9) & 0xFFFFFFFF)) + row.to(tl.uint32))
+    bits = mix(row_keys[:, None] + (columns.to(tl.uint32) * 0x9E3779B9)[None, :]) & 0xFFFF
     raised = (values.to(tl.uint32, bitcast=True) + bits) & 0xFFFF0000
     return raised.to(tl.float32, bitcast=True).to(tl.bfloat16)
 
@@ -393,7 +387,7 @@ def adagrad(
     epsilon = tl.load(own + EPSILON)
     decay = tl.load(own + DECAY)
     plan = tl.load(plan_of_run + run).to(tl.int64)
-    key = _mix(tl.load(hashes + 2 * run + 1).to(tl.uint32) + (tl.load(steps_before) + step).to(tl.uint32))
+    key = mix(tl.load(hashes + 2 * run + 1).to(tl.uint32) + (tl.load(steps_before) + step).to(tl.uint32))
     if pid < entity_lanes:
         first = tl.load(starts + (2 * plan) * (steps + 1) + step)
         count = tl.load(starts + (2 * plan) * (steps + 1) + step + 1) - first

@@ -34,7 +34,7 @@ class MomentEngine(ReferenceEngine):
         heads, tails = (rows[ids].requires_grad_() for ids in (batch.heads, batch.tails))
         gram = (rows.T @ rows).requires_grad_()
         terms = objective.terms_of_rows(
-            self.model, batch, heads, embedding(batch.relations, batch.relation_rows), tails,
+            self.model, batch, heads, batch.relation_rows.index_select(0, batch.relations), tails,
             Population(rows, gram), Population.of(batch.relation_rows, len(facts)),
         )  # fmt: skip
         of_heads, of_tails, of_gram, of_relations = _gradients(terms, heads, tails, gram, batch.relation_weights)

@@ -10,16 +10,14 @@ A table may keep its rows in bfloat16. The step is then taken in 32 bits, and th
 
 from __future__ import annotations
 
-import importlib.util
 from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor
 
 from staypositive.errors import SettingError
+from staypositive.models.dropout import HAS_TRITON
 from staypositive.models.hashing import GOLDEN, mix_all
-
-HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
 class RowOptimiser(ABC):

@@ -1,0 +1,42 @@
+"""The models' GPU kernels, under Triton's interpreter, against the plain code."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from staypositive.models import TABLES, build_model
+from staypositive.models.block import BlockModel
+from staypositive.models.dropout import drop_threshold, keep_mask
+from staypositive.models.gpu import keep_mask_on_gpu
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_products_of_blocks_and_their_gradients(name: str) -> None:
+    model = build_model(name, 4, 2, 5)
+    assert isinstance(model, BlockModel)
+    draw = torch.Generator().manual_seed(0)
+    entity, relation = model.entity_width(), model.relation_width()
+    for order, widths, query in (
+        ((0, 1, 2), (entity, relation, entity), model.tail_query),
+        ((2, 1, 0), (entity, relation, entity), model.head_query),
+        ((0, 2, 1), (entity, entity, relation), model.relation_query),
+    ):
+        left, right = (torch.randn(3, width, generator=draw, requires_grad=True) for width in widths[:2])
+        up = torch.randn(3, widths[2], generator=draw)
+        expected = query(left, right)
+        found = model._query_on_gpu(widths[2] // 5, order, left, right)
+        torch.testing.assert_close(found, expected)
+        for ours, theirs in zip(
+            torch.autograd.grad(found, (left, right), up),
+            torch.autograd.grad(expected, (left, right), up),
+            strict=True,
+        ):
+            torch.testing.assert_close(ours, theirs)
+
+
+def test_the_same_mask() -> None:
+    key = torch.tensor(123456789)
+    for dropout in (0.3, 0.5):
+        found = keep_mask_on_gpu(key, 7, 33, drop_threshold(dropout))
+        assert torch.equal(found, keep_mask(key, 7, 33, dropout, key.device))
