@@ -56,6 +56,9 @@ def enumerated(model: BilinearModel, objective: SecondMoment, facts: torch.Tenso
             w0 = objective.relation_unobserved_weight if side == "relation" else objective.unobserved_weight
             answers = {"tail": scores[h, r], "head": scores[:, r, t], "relation": scores[h, :, t]}[side]
             loss = (1 - own) ** 2 - w0 * own**2
+            if side != "relation":
+                likely = torch.log(own.clamp(min=0) + 0.01) - 0.5 * torch.log((answers**2).sum() + 1e-4)
+                loss = loss - objective.likelihood_weight * likely
             key = {"tail": ("tail", h, r), "head": ("head", r, t), "relation": ("relation", h, t)}[side]
             if objective.weighting == "triple":
                 loss = loss + w0 * (answers**2).sum()
@@ -69,13 +72,16 @@ def enumerated(model: BilinearModel, objective: SecondMoment, facts: torch.Tenso
     return total
 
 
+@pytest.mark.parametrize("likelihood_weight", [0.0, 0.7])
 @pytest.mark.parametrize("weighting", ["triple", "query", "all"])
 @pytest.mark.parametrize("reciprocal", [False, True])
 @pytest.mark.parametrize("name", sorted(MODELS))
-def test_loss_and_gradient_equal_enumeration(name: str, reciprocal: bool, weighting: str) -> None:
+def test_loss_and_gradient_equal_enumeration(
+    name: str, reciprocal: bool, weighting: str, likelihood_weight: float
+) -> None:
     objective = SecondMoment(
         unobserved_weight=0.07, relation_weight=0.4, relation_unobserved_weight=0.2, head_weight=0.6, n3=0,
-        weighting=weighting, reciprocal=reciprocal, relation_power=0.5,
+        weighting=weighting, reciprocal=reciprocal, relation_power=0.5, likelihood_weight=likelihood_weight,
     )  # fmt: skip
     model = make_model(name, reciprocal)
     facts = FACTS
@@ -130,6 +136,24 @@ def test_n3_cubes_the_moduli() -> None:
     rows = torch.cat([plain.entities[FACTS[:, 0]], plain.entities[FACTS[:, 2]], plain.relations[FACTS[:, 1]]])
     term = OneVsAll(n3=0.5).terms(plain, batch_of(plain, objective))["n3"]
     torch.testing.assert_close(term, 0.5 * rows.abs().pow(3).sum() / len(FACTS))
+
+
+def test_n3_of_frequent_entities_may_weigh_less() -> None:
+    model = make_model("complex")
+    batch = batch_of(model, SecondMoment(n3=0.3, n3_power=0.5))
+    found = SecondMoment(n3=0.3, n3_power=0.5).terms(model, batch)["n3"]
+    counts = [0] * E
+    for h, _, t in FACTS.tolist():
+        counts[h] += 1
+        counts[t] += 1
+    weights = {e: counts[e] ** -0.5 for e in range(E) if counts[e]}
+    mean = sum(weights[h] + weights[t] for h, _, t in FACTS.tolist()) / (2 * len(FACTS))
+    rows, relations = model.entity_rows(), model.relation_rows()
+    cubes, relation_cubes = (model.moduli(part).pow(3).sum(1) for part in (rows, relations))
+    expected = sum(
+        weights[h] / mean * cubes[h] + relation_cubes[r] + weights[t] / mean * cubes[t] for h, r, t in FACTS.tolist()
+    )
+    torch.testing.assert_close(found, 0.3 * expected / len(FACTS), rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("name", ["complex", "analogy", "quaternion"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from staypositive.calibration import fit_calibrator
+from staypositive.calibration import Background, FeatureCalibrator, Features, fit_calibrator
 from staypositive.errors import DataError
 from staypositive.evaluation import (
     SIDES,
@@ -34,6 +34,7 @@ from staypositive.models import BilinearModel, Scorer
 
 Arrays = dict[str, NDArray[Any]]
 _COUNTS = ("better", "ties", "raw_better", "raw_ties")
+BACKGROUND_WAYS = ("posterior", "platt", "isotonic", "beta", "background-logistic")
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,10 @@ class Kept:
 
     @property
     def kind(self) -> str:
-        """`ranking` or `classification`."""
-        return "ranking" if "better" in self.arrays else "classification"
+        """`ranking`, `classification` or `background`."""
+        if "better" in self.arrays:
+            return "ranking"
+        return "background" if "test_tail_z" in self.arrays else "classification"
 
     def write(self, path: Path) -> None:
         """Write the file, atomically."""
@@ -69,7 +72,8 @@ class Kept:
     def rows(self, file: str = "") -> list[dict[str, Any]]:
         """Return the rows of the index that this result makes."""
         common = self.about | {"split": "test", "file": file}
-        return [common | row for row in (self._ranking() if self.kind == "ranking" else self._classification())]
+        make = {"ranking": self._ranking, "background": self._background}.get(self.kind, self._classification)
+        return [common | row for row in make()]
 
     def _ranking(self) -> list[dict[str, Any]]:
         arrays = {name: self.arrays[name].astype(np.int64) for name in _COUNTS}
@@ -107,6 +111,48 @@ class Kept:
                 for name, value in metrics.items()
             ]
         return rows
+
+    def _background(self) -> list[dict[str, Any]]:
+        """Every calibration, of which `posterior` has seen no false triple."""
+        (valid, valid_signs), (test, signs) = (
+            (self._features(split), self.arrays[f"{split}_signs"]) for split in ("valid", "test")
+        )
+        logits, reference_logits = ((own.tail_scores + own.head_scores) / 2 for own in (test, valid))
+        rows = []
+        for way in BACKGROUND_WAYS:
+            calibrator = fit_calibrator(way, reference_logits, valid_signs, valid)
+            shaped, reference = (
+                calibrator.apply_features(own)
+                if isinstance(calibrator, FeatureCalibrator)
+                else calibrator.apply(plain)
+                for own, plain in ((test, logits), (valid, reference_logits))
+            )
+            metrics = classification_metrics(shaped, signs) | threshold_metrics(
+                (shaped, signs, test.relations), (reference, valid_signs, valid.relations)
+            )
+            rows += [
+                {"calibration": way, "unseen": "with", "metric": name, "value": value}
+                for name, value in metrics.items()
+            ]
+        return rows
+
+    def _features(self, split: str) -> Features:
+        relations = self.arrays[f"{split}_relations"].astype(np.int64)
+        names = [field.name for field in fields(Features) if field.name != "relations"]
+        return Features(relations, **{name: self.arrays[f"{split}_{name}"].astype(np.float64) for name in names})
+
+
+def keep_background(graph: KnowledgeGraph, model: BilinearModel, about: dict[str, Any]) -> Kept:
+    """Keep scores and z-scores of labelled validation and test triples: what every calibration starts from."""
+    background = Background(graph, Scorer(model))
+    arrays: Arrays = {}
+    for name, split in (("valid", graph.valid), ("test", graph.test)):
+        found = background.features(split.triples)
+        for field in fields(Features):
+            kind = np.int16 if field.name == "relations" else np.float32
+            arrays[f"{name}_{field.name}"] = getattr(found, field.name).astype(kind)
+        arrays[f"{name}_signs"] = split.signs.astype(np.int8)
+    return Kept(about, arrays)
 
 
 def keep_result(graph: KnowledgeGraph, model: BilinearModel, about: dict[str, Any]) -> Kept:

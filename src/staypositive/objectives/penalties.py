@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -9,10 +11,18 @@ from staypositive.models import BilinearModel
 from staypositive.objectives.objective import Batch
 
 
-def n3_penalty(weight: float, model: BilinearModel, *rows: Tensor) -> Tensor:
-    """Return weight · mean over the facts of Σ |number|³ over their rows (Lacroix et al. 2018)."""
-    total = torch.stack([model.moduli(part).pow(3).sum() for part in rows]).sum()
-    return total * (weight / len(rows[0]))
+def n3_penalty(
+    weight: float, model: BilinearModel, *rows: Tensor, weights: Sequence[Tensor | None] = (None, None, None)
+) -> Tensor:
+    """Return weight · mean over the facts of Σ |number|³ over their rows (Lacroix et al. 2018).
+
+    `weights` weigh the facts, for each of the kinds of rows; None weighs all alike.
+    """
+    cubes = [model.moduli(part).pow(3) for part in rows]
+    sums = [
+        cube.sum() if own is None else (cube.sum(-1) * own).sum() for cube, own in zip(cubes, weights, strict=True)
+    ]
+    return torch.stack(sums).sum() * (weight / len(rows[0]))
 
 
 def l2_penalty(weight: float, batch: Batch) -> Tensor:

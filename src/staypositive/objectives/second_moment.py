@@ -22,6 +22,8 @@ from staypositive.objectives.penalties import n3_penalty
 from staypositive.objectives.population import Population
 
 WEIGHTINGS = ("triple", "query", "all")
+FLOOR = 0.01
+"""Scores next to it, a fact's being 1, count little in the likelihood: where rows start, all scores are nothing."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,10 @@ class SecondMoment(Objective):
 
     qᵀGq sums φ² over all answers of a query, the fact's own among them: − w0·φ² takes that out again. A direction's
     query counts once for each of its facts (`triple`), once in all (`query`), or every triple that is no fact weighs
-    w0 (`all`), whether its query has facts or not. Heads are asked for through reciprocal relations, or, without
-    them, explicitly. Dropout acts on the rows that queries are made from. No negative is ever drawn.
+    w0 (`all`), whether its query has facts or not. `likelihood_weight` adds −log(φ/√Σφ²): the likelihood of the fact
+    among its query's answers, were they drawn by squared scores (as in Loconte et al. 2023). Heads are asked for
+    through reciprocal relations, or, without them, explicitly. Dropout acts on the rows that queries are made from.
+    No negative is ever drawn.
     """
 
     name: ClassVar[str] = "second-moment"
@@ -47,6 +51,10 @@ class SecondMoment(Objective):
     )
     relation_power: float = option(0.0, "facts weigh (number of facts of their relation)^-this, with mean 1")
     n3: float = option(0.01, "weight of the N3 penalty on the facts' rows")
+    n3_power: float = option(0.0, "entities' N3 weighs (number of facts they are in)^-this, with mean 1")
+    likelihood_weight: float = option(
+        0.0, "weight of -log(φ/√Σφ²): each fact's share among all answers of its query, by squared scores"
+    )
     spread_every: int = option(
         1, "steps after which rows outside the batches take what G says of them; 1 is exact, more is cheaper"
     )
@@ -55,7 +63,10 @@ class SecondMoment(Objective):
     )
 
     def __post_init__(self) -> None:
-        names = ("unobserved_weight", "relation_weight", "relation_unobserved_weight", "head_weight", "n3")
+        names = (
+            "unobserved_weight", "relation_weight", "relation_unobserved_weight", "head_weight", "n3",
+            "likelihood_weight",
+        )  # fmt: skip
         for name in names:
             if getattr(self, name) < 0:
                 raise SettingError(f"{name} must not be negative, got {getattr(self, name)}")
@@ -75,12 +86,16 @@ class SecondMoment(Objective):
         return self.reciprocal
 
     def prepare(self, facts: Tensor, n_entities: int, n_relations: int) -> dict[str, Tensor]:
-        """Return each fact's weight and, for `query`, the share that it is of its queries' facts."""
+        """Return each fact's weight, the weights of its entities' N3, and its share of its queries' facts."""
         heads, relations, tails = facts.unbind(1)
         prepared = {}
         if self.relation_power:
             weights = _multiplicity(relations).double().pow(-self.relation_power)
             prepared["weight"] = (weights / weights.mean()).float()
+        if self.n3 and self.n3_power:
+            counts = torch.bincount(torch.cat([heads, tails]), minlength=n_entities).double()
+            both = counts[torch.stack([heads, tails])].pow(-self.n3_power)
+            prepared["n3_heads"], prepared["n3_tails"] = (both / both.mean()).float()
         if self.weighting == "query":
             prepared["tails"] = 1 / _multiplicity(heads * n_relations + relations)
             prepared["heads"] = 1 / _multiplicity(tails * n_relations + relations)
@@ -127,7 +142,8 @@ class SecondMoment(Objective):
                 query, relations, all_relations, w0_relation, "relations", batch, every
             )
         if self.n3:
-            terms["n3"] = n3_penalty(self.n3, model, heads, relations, tails)
+            weights = (batch.prepared.get("n3_heads"), None, batch.prepared.get("n3_tails"))
+            terms["n3"] = n3_penalty(self.n3, model, heads, relations, tails, weights=weights)
         return terms
 
     def _dropped(self, model: BilinearModel, batch: Batch, rows: Tensor, side: int) -> Tensor:
@@ -149,9 +165,14 @@ class SecondMoment(Objective):
         """Return the loss of one direction: `own` rows answer the queries truly, `answers` are all that could."""
         scores = (query * own).sum(-1)
         losses = (1 - scores).square() - w0 * scores.square()
-        if every is None:
+        is_likely = self.likelihood_weight > 0 and name != "relations"
+        if every is None or is_likely:
             squares = answers.sum_squares(query)
-            losses = losses + w0 * (squares * batch.prepared[name] if self.weighting == "query" else squares)
+            if every is None:
+                losses = losses + w0 * (squares * batch.prepared[name] if self.weighting == "query" else squares)
+            if is_likely:
+                shares = torch.log(scores.clamp(min=0) + FLOOR) - torch.log(squares + FLOOR**2) / 2
+                losses = losses - self.likelihood_weight * shares
         if "weight" in batch.prepared:
             losses = losses * batch.prepared["weight"]
         loss = losses.mean()
