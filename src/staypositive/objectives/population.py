@@ -9,6 +9,15 @@ import torch
 from torch import Tensor
 
 
+def gram_is_less_work(queries: int, count: int, width: int) -> bool:
+    """Return whether G takes fewer products for so many queries, gradients included, than scoring every row.
+
+    G costs 2 · count · width² to form and to spread, and 4 · queries · width² to ask; all scores cost
+    3 · queries · count · width.
+    """
+    return 2 * width * (count + 2 * queries) < 3 * queries * count
+
+
 @dataclass(frozen=True)
 class Population:
     """All rows that could answer a query: given themselves, or by their Gram matrix G = Σ row rowᵀ alone."""
@@ -19,8 +28,7 @@ class Population:
     @classmethod
     def of(cls, rows: Tensor, queries: int) -> Population:
         """Take all rows; G is formed at once where that makes so many queries less work."""
-        count, width = rows.shape
-        return cls(rows, gram(rows) if width * (queries + count) < queries * count else None)
+        return cls(rows, gram(rows) if gram_is_less_work(queries, *rows.shape) else None)
 
     def gram(self) -> Tensor:
         """Return G, shape (width, width)."""

@@ -12,7 +12,7 @@ from torch.nn.functional import embedding
 
 from staypositive.models import BilinearModel
 from staypositive.objectives import Objective, SecondMoment
-from staypositive.objectives.population import Population, spread
+from staypositive.objectives.population import Population, gram_is_less_work, spread
 from staypositive.training.engine import ReferenceEngine, leaf
 
 
@@ -22,9 +22,8 @@ class MomentEngine(ReferenceEngine):
     @staticmethod
     def serves(model: BilinearModel, objective: Objective, batch_size: int) -> bool:
         """Return whether steps are exact second-moment ones for which G is less work than enumeration."""
-        count, width = model.entities.shape
         is_exact = isinstance(objective, SecondMoment) and objective.touches_all_rows
-        return is_exact and width * (batch_size + count) < batch_size * count
+        return is_exact and gram_is_less_work(batch_size, model.n_entities, model.entity_width())
 
     def _step(self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor) -> dict[str, Tensor]:
         objective = self.objective
