@@ -1,9 +1,10 @@
 """Fold-in: the row of an entity that a trained model has never seen, by one least-squares solve.
 
-With all other rows fixed, a bilinear score is linear in the new row e: φ = q · e, q the query that the fact's other two
-parts form. Second-moment training loses, for each fact that it reads, (1−φ)² − w0·φ² + w0·Σφ² over all answers of its
-query, so that its minimiser for e alone, with N3 replaced by a ridge, solves a linear system: the facts of e pull φ to
-their target, and every query that training asked, whose answer e might be, pulls φ to 0 through one Gram matrix.
+With all other rows fixed, a bilinear score is linear in the new row e: φ = q · e, q the query that the fact's other
+two parts form. Second-moment training loses, for each fact that it reads, (1−φ)² − w0·φ² + w0·Σφ² over all answers of
+its query. So its minimiser for e alone, with N3 and the asking for relations replaced by a ridge, solves a linear
+system: the facts of e pull φ to their target, and each query that training asked, e being one more answer to it,
+pulls φ to 0 through one Gram matrix.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from torch import Tensor
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel, evaluating
 
-LIMIT = 0.999
-"""Rows of a tanh-bounded model are clipped to ±this: its weights then stay below 3.8, where tanh still has a slope."""
 CHUNK = 8192
 
 
@@ -37,7 +36,7 @@ class Reading(NamedTuple):
 
 
 def readings(model: BilinearModel) -> tuple[Reading, Reading]:
-    """Return how training reads facts: the tail is asked for, then the head, by the backward relation if there is one."""
+    """Return how training reads facts: the tail is asked for, then the head, by a backward relation if any."""
     forward = Reading(model.tail_query, model.head_query, 0, 2, 0)
     if model.reciprocal:
         return forward, Reading(model.tail_query, model.head_query, 2, 0, model.n_relations)
@@ -74,7 +73,10 @@ class FoldIn:
         self.rows = rows
 
     def row(self, entity: int, facts: Tensor, rows: Tensor) -> Tensor:
-        """Return the row of an entity from its facts by ids; `rows` holds those of the entities it meets there."""
+        """Return the row of an entity from its facts by ids; `rows` holds those of the entities it meets there.
+
+        It is the exact minimiser, which may lie outside a model's bound: `model.unbounded` brings it back.
+        """
         matrix, wanted = self.shared.clone(), torch.zeros_like(self.shared[0])
         with torch.no_grad():
             for reading in readings(self.model):
@@ -90,8 +92,8 @@ class FoldIn:
                     wanted += queries.T @ self.targets[ids]
                     if own == reading.given:
                         matrix += self.w0 * self._answers(reading, ids)
-            row = torch.linalg.solve(matrix, wanted)
-        return row.clamp(-LIMIT, LIMIT) if self.model.bound == "tanh" else row
+            row: Tensor = torch.linalg.solve(matrix, wanted)
+        return row
 
     def _asked(self, rows: Tensor, facts: Tensor) -> Tensor:
         """Return Σ q qᵀ over the queries of all training facts, in both readings."""
