@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from staypositive.run.run import Run
 
 RIDGE = 0.01
-"""The ridge unless said otherwise; chosen on geo and CoDEx-S, between what tanh and what least squares like best."""
+"""The ridge unless said otherwise; chosen on geo, by stay-positive."""
 UNOBSERVED_WEIGHT = 3e-4
 """w0 for runs that were not trained by least squares with each query counted once a fact; chosen on geo too."""
 Mask = NDArray[np.bool_]
