@@ -274,3 +274,44 @@ def test_module_runs_as_a_program() -> None:
         [sys.executable, "-m", "staypositive", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == f"staypositive {sp.__version__}"
+
+
+def test_extend_gives_a_run_new_entities(trained: Path, tmp_path: Path) -> None:
+    rows = "Atlantis\tborders\tFrance\nAtlantis\thas_currency\tEuro (EUR)\nFrance\tborders\tSpain\n"
+    (tmp_path / "more.tsv").write_text(rows)
+    report = json.loads(call("extend", trained, tmp_path / "more.tsv", "--out", tmp_path / "grown", "--json"))
+    assert report == {
+        "run": str(tmp_path / "grown"), "facts": 2, "entities": 1, "source": "more.tsv", "known_already": 1,
+    }  # fmt: skip
+    text = call("extend", trained, tmp_path / "more.tsv", "--out", tmp_path / "grown", "--force", "--ridge", "0.1")
+    assert "1 new entities and 2 new facts" in text
+    assert "--similar=Atlantis" in text
+    assert "tail" in call("predict", tmp_path / "grown", "--head", "Atlantis", "--relation", "borders")
+
+
+def test_extend_says_what_is_wrong(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "more.tsv").write_text("Atlantis\tborders\tFrance\nAtlantis\tborder\tSpain\n")
+    code, said = fail(monkeypatch, capsys, "extend", trained, tmp_path / "more.tsv", "--out", tmp_path / "grown")
+    assert code == 2
+    assert f"{tmp_path / 'more.tsv'}:2: no relation is called 'border'" in said
+    (tmp_path / "more.tsv").write_text("Atlantis\tborders\tMu\n")
+    code, said = fail(monkeypatch, capsys, "extend", trained, tmp_path / "more.tsv", "--out", tmp_path / "grown")
+    assert code == 2
+    assert "leads to an entity that the model knows" in said
+    code, said = fail(monkeypatch, capsys, "extend", trained, tmp_path / "more.tsv", "--out", trained)
+    assert code == 2
+    assert "already holds a run" in said
+
+
+def test_train_starts_from_a_run(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = call("train", "geo", "--start-from", trained, "--out", tmp_path / "on", *FAST, "--no-evaluate")
+    assert "entities: 5,198 kept, 0 folded in, 0 fresh" in text
+    code, said = fail(
+        monkeypatch, capsys, "train", "geo", "--start-from", trained, "--out", tmp_path / "x", "--dim", "5"
+    )
+    assert code == 2
+    assert "same dim: it has 4, here 5" in said

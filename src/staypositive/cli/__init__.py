@@ -11,6 +11,7 @@ from staypositive.cli import datasets
 from staypositive.cli.bench import bench
 from staypositive.cli.census import census_command
 from staypositive.cli.discover import discover_command
+from staypositive.cli.extend import extend_command
 from staypositive.cli.inspecting import calibrate, evaluate, predict
 from staypositive.cli.reproduce import reproduce_command, results_app
 from staypositive.cli.train import train_command
@@ -42,6 +43,7 @@ app.command("evaluate")(evaluate)
 app.command("calibrate")(calibrate)
 app.command("predict")(predict)
 app.command("discover")(discover_command)
+app.command("extend")(extend_command)
 app.command("census")(census_command)
 app.command("bench")(bench)
 app.command("reproduce")(reproduce_command)

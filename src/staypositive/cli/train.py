@@ -20,7 +20,7 @@ from staypositive.cli.tables import evaluation_tables
 from staypositive.errors import DivergedError, InputError, SettingError
 from staypositive.graph import KnowledgeGraph, load_graph
 from staypositive.objectives import OBJECTIVES, objective_options
-from staypositive.run import Run, Settings, fit, make_settings
+from staypositive.run import Run, Settings, fit, load_run, make_settings
 from staypositive.run.folder import MANIFEST, require_writable
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ def train(
         CalibrateName, typer.Option(help="Calibrator to fit on validation; auto: platt where valid has negatives.")
     ] = "auto",
     evaluate: Annotated[bool, typer.Option(help="Measure the test split when trained.")] = True,
+    start_from: Annotated[
+        Path | None,
+        typer.Option("--start-from", help="Run of the same model and dim whose rows to start from, by label."),
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
@@ -58,27 +62,30 @@ def train(
 
       staypositive train WN18AM --model distmult --objective negative-sampling --negatives 10
 
+      staypositive train grown.tsv --start-from runs/mine --model simple --dim 200 --epochs 20 --out runs/grown
+
     """
     speaker = Speaker(as_json, quiet, verbose)
     chosen = make_settings(objective=objective, **{k: v for k, v in settings.items() if v is not None})
     graph = load_graph(data, split=parse_split(split), header=header, seed=chosen.seed)
     if calibrate not in ("auto", "none") and not (graph.valid.has_negatives and len(graph.valid.facts)):
         raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
+    earlier = None if start_from is None else load_run(start_from)
     folder = out or Path("runs") / graph.name
-    _require_free(folder, force)
+    require_free(folder, force)
     sizes = graph.counts()
     speaker.say(
         f"{graph.name}: {sizes['entities']:,} entities, {sizes['relations']} relations, "
         f"{sizes['train']:,} / {sizes['valid']:,} / {sizes['test']:,} triples"
     )
     try:
-        run = fit(graph, chosen, progress=not quiet and sys.stderr.isatty())
+        run = fit(graph, chosen, start_from=earlier, progress=not quiet and sys.stderr.isatty())
     except DivergedError as error:
         raise DivergedError(f"{error}. {_keep_diverged(error.run, folder)}", error.run) from None
     _finish(run, graph, folder, calibrate, evaluate, speaker)
 
 
-def _require_free(folder: Path, force: bool) -> None:
+def require_free(folder: Path, force: bool) -> None:
     """Find out before training whether the run can be kept."""
     if (folder / MANIFEST).exists() and not force:
         raise SettingError(f"{folder} already holds a run; use --force to replace it, or another --out")
@@ -96,6 +103,9 @@ def _keep_diverged(run: Run, folder: Path) -> str:
 
 
 def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evaluate: bool, speaker: Speaker) -> None:
+    if "start_from" in run.provenance:
+        start = run.provenance["start_from"]["entities"]
+        speaker.say(f"entities: {start['kept']:,} kept, {start['folded_in']:,} folded in, {start['fresh']:,} fresh")
     seconds = sum(record.seconds for record in run.history)
     usual = statistics.median(record.seconds for record in run.history)
     speaker.say(

@@ -2,6 +2,7 @@
 
 from staypositive.graph.catalogue import CATALOGUE, Dataset, find_dataset
 from staypositive.graph.cleaning import drop_unseen
+from staypositive.graph.growing import Facts, add_facts
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Source, Split, Triples, Vocabulary
 from staypositive.graph.loading import load_graph
 from staypositive.graph.quality import GraphReport, inspect_graph
@@ -13,12 +14,14 @@ __all__ = [
     "CATALOGUE",
     "SPLITS",
     "Dataset",
+    "Facts",
     "GraphReport",
     "KnowledgeGraph",
     "Source",
     "Split",
     "Triples",
     "Vocabulary",
+    "add_facts",
     "drop_unseen",
     "find_dataset",
     "inspect_graph",

@@ -24,6 +24,8 @@ from staypositive.models.dropout import keep_mask
 from staypositive.models.moments import RowMoments, score_moments
 
 BOUNDS = ("tanh", "identity")
+INSIDE = 0.999
+"""The largest entry of a row that weights are sought for: they stay below 3.8, where tanh still has a slope."""
 
 
 class BilinearModel(nn.Module, ABC):
@@ -103,6 +105,10 @@ class BilinearModel(nn.Module, ABC):
         """Return weights with the bound applied, entry by entry."""
         rows = weights.float() if weights.dtype == torch.bfloat16 else weights  # kept in 16 bits, computed in 32
         return torch.tanh(rows) if self.bound == "tanh" else rows
+
+    def unbounded(self, rows: Tensor) -> Tensor:
+        """Return the weights whose bounded rows these are; entries at or beyond the bound come to lie inside it."""
+        return torch.atanh(rows.clamp(-INSIDE, INSIDE)) if self.bound == "tanh" else rows
 
     def form_relation_rows(self, weights: Tensor) -> Tensor:
         """Return relation rows from relation weights; NTN forms its matrix here."""

@@ -13,6 +13,7 @@ from staypositive.evaluation import negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Predictor
 from staypositive.models import BilinearModel, Scorer, build_model, resolve_prior_score
+from staypositive.run.growing import carry_over
 from staypositive.run.measuring import rank_split
 from staypositive.run.provenance import provenance
 from staypositive.run.run import Run
@@ -37,12 +38,15 @@ def fit(
     *,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
+    start_from: Run | None = None,
     **changes: Any,
 ) -> Run:
     """Train a model on a graph's facts and return the run, with the weights of its best epoch.
 
     Keywords are the fields of `Settings` and the options of the objective, e.g.
     `fit(graph, model="simple", dim=200, dropout=0.4, penalty_weight=0.1, prior=0.5, epochs=100, seed=0)`.
+    `start_from` is an earlier run of the same model and dim: labels that it knows start with its rows, new entities
+    by fold-in where their facts lead to known ones, and the rest as usual; the optimiser's state starts afresh.
     A non-finite loss raises `DivergedError`; its `run` holds what was trained up to then.
     """
     if settings is not None and changes:
@@ -52,7 +56,11 @@ def fit(
         torch.set_num_threads(chosen.threads)
     device = resolve_device(chosen.device)
     origin = provenance(graph, device, __version__)
-    model = new_model(graph, chosen).to(device).to(getattr(torch, chosen.precision))
+    model = new_model(graph, chosen)
+    if start_from is not None:
+        carried = carry_over(start_from, graph, model)
+        origin["start_from"] = {"graph_sha256": start_from.graph.fingerprint, "entities": carried.counts()}
+    model.to(device).to(getattr(torch, chosen.precision))
     engine = new_engine(model, chosen, training_facts(graph, model, device))
     origin["engine"] = type(engine).__name__
     validate, monitor = _validation(graph, chosen)

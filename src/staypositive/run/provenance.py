@@ -39,14 +39,21 @@ def device_name(device: torch.device) -> str:
     return f"{device.type} ({name})"
 
 
+def of_graph(graph: KnowledgeGraph) -> dict[str, Any]:
+    """Return what says which graph it was."""
+    return {
+        "graph": graph.name,
+        "graph_sha256": graph.fingerprint,
+        "sources": [{"name": source.name, "sha256": source.sha256, "rows": source.rows} for source in graph.sources],
+    }
+
+
 def provenance(graph: KnowledgeGraph, device: torch.device, version: str) -> dict[str, Any]:
     """Return what a result file must carry beyond its settings."""
     return {
         "version": version,
         "commit": code_commit(),
-        "graph": graph.name,
-        "graph_sha256": graph.fingerprint,
-        "sources": [{"name": source.name, "sha256": source.sha256, "rows": source.rows} for source in graph.sources],
+        **of_graph(graph),
         "device": device_name(device),
         "threads": torch.get_num_threads(),
         "python": sys.version.split()[0],

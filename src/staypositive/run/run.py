@@ -19,11 +19,13 @@ from staypositive.calibration import (
 )
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, Ranks, negative_log_likelihood
-from staypositive.graph import KnowledgeGraph
+from staypositive.graph import Facts, KnowledgeGraph, add_facts
 from staypositive.inference import Predictor, Query, answer_set, measure_sets, read_queries
-from staypositive.models import BilinearModel, Scorer
+from staypositive.models import BilinearModel, Scorer, build_model
 from staypositive.run.folder import load_parts, save_parts
+from staypositive.run.growing import carry_over, require_reached
 from staypositive.run.measuring import FILTERS, classification_report, rank_split, ranking_report
+from staypositive.run.provenance import of_graph
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
 
@@ -190,6 +192,33 @@ class Run:
     def similar(self, entity: str, top: int = 10) -> pd.DataFrame:
         """Return the entities most like this one, by the cosine of their rows."""
         return self.predictor.similar(entity, top)
+
+    def with_entities(
+        self,
+        facts: Facts,
+        *,
+        unobserved_weight: float | None = None,
+        ridge: float | None = None,
+        header: bool | None = None,
+    ) -> Run:
+        """Return a run that knows more facts, and entities it was not trained with, each by one least-squares solve.
+
+        `facts` are triples by label or a file of them; relations must be known. Rows of known entities stay as they
+        are. The calibrator is kept; metrics are not, since they were measured among fewer entities.
+        """
+        graph = add_facts(self.graph, facts, header)
+        model = build_model(self.settings.model, **self.model.settings() | {"n_entities": len(graph.entities)})
+        model.to(self.model.entities)
+        carried = carry_over(self, graph, model, unobserved_weight=unobserved_weight, ridge=ridge)
+        require_reached(graph, carried)
+        model.eval()
+        more = {
+            "facts": len(graph.train) - len(self.graph.train),
+            "entities": len(graph.entities) - len(self.graph.entities),
+            "source": graph.sources[-1].name,
+        }
+        provenance = self.provenance | of_graph(graph) | {"added": [*self.provenance.get("added", []), more]}
+        return Run(graph, model, self.settings, self.history, self.best_epoch, provenance, calibrator=self.calibrator)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the run to a folder, whole or not at all; a run already there is replaced."""

@@ -1,0 +1,59 @@
+"""Adding facts to a graph: entities that it did not have come after those that it has, so that ids stay."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from staypositive.errors import DataError, InputError, UnknownLabelError
+from staypositive.files import sha256_bytes
+from staypositive.graph.knowledge_graph import KnowledgeGraph, Source, Split, Vocabulary
+from staypositive.graph.readers import LabelledTriples, read_triples, require_facts
+
+Facts = str | os.PathLike[str] | Iterable[tuple[str, str, str]]
+"""A file of triples, or triples by label."""
+
+
+def add_facts(graph: KnowledgeGraph, facts: Facts, header: bool | None = None) -> KnowledgeGraph:
+    """Return the graph with more training facts; what some split states already is passed over.
+
+    Relations must be known: an unknown one is an error, which names the line of a file.
+    """
+    path = Path(facts) if isinstance(facts, str | os.PathLike) else None
+    stated = _labelled(facts) if path is None else read_triples(path, header)  # type: ignore[arg-type]
+    if path is not None:
+        require_facts(stated, path)
+    heads, relations, tails = stated.columns
+    for line, relation in zip(stated.lines, relations, strict=True):
+        if relation not in graph.relations:
+            error = UnknownLabelError("relation", relation, graph.relations.nearest(relation))
+            said = f"{error} New entities need known relations; training adds new ones"
+            raise DataError(said, path, line if path else None)
+    entities = Vocabulary("entity", dict.fromkeys([*graph.entities, *heads, *tails]))
+    triples = np.column_stack([entities.ids(heads), graph.relations.ids(relations), entities.ids(tails)])
+    grown = dataclasses.replace(graph, entities=entities, sources=(*graph.sources, stated.source))
+    keys = grown.keys(triples)
+    _, first = np.unique(keys, return_index=True)
+    kept = np.sort(first[~np.isin(keys[first], grown.keys(graph.facts()))])
+    added = len(entities) - len(graph.entities)
+    return dataclasses.replace(
+        grown,
+        train=Split(np.concatenate([graph.train.facts, triples[kept]])),
+        notes=(*graph.notes, f"{len(kept):,} facts and {added:,} entities were added from {stated.source.name}"),
+    )
+
+
+def _labelled(facts: Iterable[tuple[str, str, str]]) -> LabelledTriples:
+    rows = list(facts)
+    if not rows:
+        raise InputError("there are no facts to add; give triples (head, relation, tail) by label, or a file")
+    if any(len(row) != 3 or not all(isinstance(label, str) and label.strip() for label in row) for row in rows):
+        raise InputError("facts are triples of labels: (head, relation, tail), none of them blank")
+    heads, relations, tails = zip(*rows, strict=True)
+    text = "".join("\t".join(row) + "\n" for row in rows)
+    source = Source("facts given by label", sha256_bytes(text.encode("utf-8")), len(rows))
+    return LabelledTriples((heads, relations, tails), None, range(1, len(rows) + 1), source)
