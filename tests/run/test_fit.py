@@ -148,7 +148,7 @@ def test_settings_reach_the_model(planted: sp.KnowledgeGraph) -> None:
 def test_bad_settings() -> None:
     graph = sp.load_graph("geo")
     for changes, message in [
-        ({"model": "transe"}, "model is one of"),
+        ({"model": "rotate"}, "model is one of"),
         ({"epoch": 3}, "Did you mean 'epochs'"),
         ({"negatives": 3}, "stay-positive has no option 'negatives'"),
         ({"objective": StayPositive(), "power": 2}, "objective itself"),
