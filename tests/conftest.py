@@ -43,16 +43,33 @@ def planted_graph(n: int = 40, seed: int = 0) -> sp.KnowledgeGraph:
     pairs = [(a, b) for a in range(n) for b in range(n) if a != b]
     facts = [(f"p{a}", "ally" if house[a] == house[b] else "rival", f"p{b}") for a, b in pairs]
     false = [(h, "rival" if r == "ally" else "ally", t) for h, r, t in facts]
+    return held_out("planted", facts, false, draw)
+
+
+def ladder_graph(n: int = 40, seed: int = 0) -> sp.KnowledgeGraph:
+    """People on five rungs: `peer` on the same one, `below` the next; a quarter is held out, with true negatives."""
+    rung = np.arange(n) % 5
+    names = {0: "peer", 1: "below"}
+    steps = [(a, b, rung[b] - rung[a]) for a in range(n) for b in range(n) if a != b]
+    facts = [(f"p{a}", names[step], f"p{b}") for a, b, step in steps if step in names]
+    false = [(h, r, f"p{(int(t[1:]) + 2) % n}") for h, r, t in facts]
+    return held_out("ladder", facts, false, np.random.default_rng(seed))
+
+
+def held_out(
+    name: str, facts: list[tuple[str, str, str]], false: list[tuple[str, str, str]], draw: np.random.Generator
+) -> sp.KnowledgeGraph:
+    """Three quarters of the facts to train on, the rest in halves, each fact beside its false twin."""
     order = draw.permutation(len(facts))
     cut, half = int(0.75 * len(order)), int(0.875 * len(order))
     train = [facts[i] for i in order[:cut]]
     parts = {"train": tuple(zip(*train, strict=True))}
     labels: dict[str, np.ndarray | None] = {"train": None}
-    for name, chosen in (("valid", order[cut:half]), ("test", order[half:])):
+    for split, chosen in (("valid", order[cut:half]), ("test", order[half:])):
         rows = [facts[i] for i in chosen] + [false[i] for i in chosen]
-        parts[name] = tuple(zip(*rows, strict=True))
-        labels[name] = np.repeat([1, -1], len(chosen)).astype(np.int8)
-    return encode("planted", parts, labels)
+        parts[split] = tuple(zip(*rows, strict=True))
+        labels[split] = np.repeat([1, -1], len(chosen)).astype(np.int8)
+    return encode(name, parts, labels)
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from conftest import tiny_model
 from staypositive.errors import SettingError
-from staypositive.models import TABLES, BilinearModel, RowMoments, Scorer, build_model, evaluating
-from staypositive.models.block import BlockModel
+from staypositive.models import MODELS, TABLES, BilinearModel, RowMoments, Scorer, build_model, evaluating
 
 BOUNDS = pytest.mark.parametrize("bound", ["tanh", "identity"])
 
@@ -31,6 +30,15 @@ def brute_score(model: BilinearModel, name: str, h: int, r: int, t: int) -> Tens
         for s, i, j in itertools.product(range(k), range(d), range(d)):
             total = total + rel[s] * head[i] * rel[k + s * d * d + i * d + j] * tail[j]
         return total * (5 / (k * d**2) if model.bound == "tanh" else 1)
+    if name == "tucker":
+        core = squash(model.core)
+        for s, i, j in itertools.product(range(model.slices), range(d), range(d)):
+            total = total + rel[s] * head[i] * core[s, i * d + j] * tail[j]
+        return total * (5 / (model.slices * d**2) if model.bound == "tanh" else 1)
+    if name == "transe":
+        offset = 9 * d * (1 + rel[d]) / 2 if model.bound == "tanh" else rel[d]
+        distance = sum((head[i] + rel[i] - tail[i]) ** 2 for i in range(d))
+        return (offset - distance) * (5 / (9 * d) if model.bound == "tanh" else 1)
     if name == "hole":
         for k, i in itertools.product(range(d), repeat=2):
             total = total + rel[k] * head[i] * tail[(i + k) % d]
@@ -71,7 +79,7 @@ def all_brute(model: BilinearModel, name: str) -> Tensor:
 
 
 def gradients(model: BilinearModel, value: Tensor) -> tuple[Tensor, ...]:
-    return torch.autograd.grad(value, (model.entities, model.relations), retain_graph=True, materialize_grads=True)
+    return torch.autograd.grad(value, tuple(model.parameters()), retain_graph=True, materialize_grads=True)
 
 
 def assert_same(model: BilinearModel, ours: Tensor, brute: Tensor) -> None:
@@ -162,29 +170,42 @@ def test_moments_of_a_relation(model_name: str, bound: str) -> None:
     assert_same(model, variance, brute.var(correction=0))
 
 
-def test_bounded_scores_fill_the_bound(model_name: str) -> None:
-    """No score leaves (−I, I), and some corner of the cube of rows comes as near to I as one likes."""
+def test_no_score_leaves_the_bound(model_name: str) -> None:
     model = tiny_model(model_name, score_bound=3.0)
     with torch.no_grad():
-        model.entities.mul_(50)
-        model.relations.mul_(50)
+        for table in model.parameters():
+            table.mul_(50)
     scores = model.score(*torch.cartesian_prod(torch.arange(7), torch.arange(3), torch.arange(7)).T)
     assert scores.abs().max() <= 3.0 + 1e-12
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_block_scores_fill_the_bound(name: str) -> None:
+    """Some corner of the cube of rows comes as near to I as one likes."""
+    model = tiny_model(name, score_bound=3.0)
     best = model.entities.new_zeros(())
     for seed in range(40):  # climb: the best tail copies the query's signs, and so on in turn
         draw = torch.Generator().manual_seed(seed)
         h = torch.randn(model.entity_width(), generator=draw, dtype=torch.float64).sign()
-        w = torch.randn(model.relation_width(), generator=draw, dtype=torch.float64).mul(50)
-        if isinstance(model, BlockModel):
-            for _ in range(6):
-                t = model.tail_query(h, torch.tanh(w)).sign()
-                w = model.relation_query(h, t).sign() * 50
-                h = model.head_query(t, torch.tanh(w)).sign()
-        else:
-            h, w = h.abs(), torch.full_like(w, 50)
-        r = model.form_relation_rows(w)
+        r = torch.randn(model.relation_width(), generator=draw, dtype=torch.float64).sign()
+        for _ in range(6):
+            t = model.tail_query(h, r).sign()
+            r = model.relation_query(h, t).sign()
+            h = model.head_query(t, r).sign()
         best = torch.maximum(best, model.tail_query(h, r).abs().sum())
     assert best == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - TABLES.keys()))
+def test_other_scores_fill_the_bound(name: str) -> None:
+    """With every entry at 1 a sum of products is largest; a distance is least where nothing moves, at any offset."""
+    model = tiny_model(name, score_bound=3.0)
+    with torch.no_grad():
+        for table in model.parameters():
+            table.fill_(50)
+        if name == "transe":
+            model.relations[:, :-1] = 0
+    assert float(model.score(*torch.tensor([[0], [0], [1]])).detach()) == pytest.approx(3.0)
 
 
 def test_peak_of_each_table_is_the_designs_m() -> None:
@@ -280,6 +301,25 @@ def test_bad_settings_are_named(change: dict[str, float], message: str) -> None:
 
 def test_unknown_model_and_bad_slices() -> None:
     with pytest.raises(SettingError, match="expected a model among distmult"):
-        build_model("transe", 2, 1, 2)
-    with pytest.raises(SettingError, match="slices"):
-        build_model("ntn", 2, 1, 2, slices=0)
+        build_model("rotate", 2, 1, 2)
+    for name in ("ntn", "tucker"):
+        with pytest.raises(SettingError, match="slices"):
+            build_model(name, 2, 1, 2, slices=0)
+
+
+def test_mean_squared_distance_is_a_distance_of_means_plus_spreads() -> None:
+    """What Theorem 1 over lifted rows says in the plain: independent h, r and t each add their variance."""
+    model = tiny_model("transe", "identity")
+    points, moves, offsets = model.entities, model.relations[:, :-1], model.relations[:, -1]
+    spread = sum(rows.var(0, correction=0).sum() for rows in (points, moves, points))
+    assert_same(model, model.mean_score(), offsets.mean() - moves.mean(0).square().sum() - spread)
+
+
+def test_tucker_with_a_diagonal_core_is_distmult() -> None:
+    tucker, distmult = tiny_model("tucker", "identity"), tiny_model("distmult", "identity")
+    core = torch.zeros(4, 4, 4, dtype=torch.float64)
+    core[range(4), range(4), range(4)] = 1
+    tucker.core.data = core.flatten(1)
+    torch.testing.assert_close(tucker.entities, distmult.entities)
+    ids = torch.tensor([[0, 4], [2, 1], [6, 4]])
+    torch.testing.assert_close(tucker.score(*ids), distmult.score(*ids))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import staypositive as sp
-from conftest import planted_graph
+from conftest import ladder_graph, planted_graph
 from staypositive.errors import SettingError
 from staypositive.models import MODELS, BilinearModel, Scorer, build_model
 from staypositive.objectives import Batch, OneVsAll, SecondMoment
@@ -91,7 +91,7 @@ def test_loss_and_gradient_equal_enumeration(
     assert ("heads" in terms) == (not reciprocal)
     loss, expected = torch.stack(list(terms.values())).sum(), enumerated(model, objective, facts)
     torch.testing.assert_close(loss, expected, rtol=1e-6, atol=1e-9)
-    tables = (model.entities, model.relations)
+    tables = tuple(model.parameters())
     for ours, theirs in zip(torch.autograd.grad(loss, tables), torch.autograd.grad(expected, tables), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-9)
 
@@ -120,7 +120,10 @@ def test_sum_of_all_squares(model_name: str) -> None:
     heads, tails = rows[:2], rows[1:]
     grid = torch.cartesian_prod(torch.arange(2), torch.arange(3), torch.arange(1, 5))
     found = model.sum_of_squares(heads.T @ heads, relations, tails.T @ tails)
-    torch.testing.assert_close(found, model.score(*grid.T).square().sum())
+    expected, tables = model.score(*grid.T).square().sum(), tuple(model.parameters())
+    torch.testing.assert_close(found, expected)
+    for ours, theirs in zip(torch.autograd.grad(found, tables), torch.autograd.grad(expected, tables), strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_n3_cubes_the_moduli() -> None:
@@ -214,9 +217,9 @@ def test_a_run_with_reciprocal_relations(tmp_path) -> None:
     assert again.evaluate("test") == report
 
 
-@pytest.mark.parametrize("model_name", ["complex", "rescal"])
+@pytest.mark.parametrize("model_name", ["complex", "rescal", "tucker", "transe"])
 def test_every_weighting_learns(model_name: str) -> None:
-    graph = planted_graph()
+    graph = ladder_graph() if model_name == "transe" else planted_graph()
     for weighting in ("triple", "query", "all"):
         run = sp.fit(
             graph, model=model_name, objective="second-moment", weighting=weighting, dim=6, epochs=60, batch_size=64,

@@ -42,6 +42,16 @@ def test_a_newcomer_is_told_by_its_facts(planted_run: sp.Run) -> None:
     assert grown.model.entity_rows().abs().max() < 1
 
 
+def test_models_of_other_makes(planted: sp.KnowledgeGraph) -> None:
+    points = sp.fit(planted, model="transe", dim=4, epochs=1)
+    with pytest.raises(SettingError, match="transe's rows are formed from points"):
+        points.with_entities([("newcomer", "ally", "p0")])
+    shared = sp.fit(planted, model="tucker", dim=4, epochs=2, batch_size=64)
+    grown = shared.with_entities([("newcomer", "ally", "p0")])
+    assert torch.equal(grown.model.core, shared.model.core)
+    assert len(grown.predict(head="newcomer", relation="ally", top=3)) == 3
+
+
 @pytest.mark.parametrize("objective", sorted(sp.OBJECTIVES))
 def test_every_objective_folds_in(planted: sp.KnowledgeGraph, objective: str) -> None:
     run = sp.fit(planted, model="complex", objective=objective, dim=6, epochs=25, batch_size=128, learning_rate=0.5)

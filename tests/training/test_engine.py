@@ -21,7 +21,7 @@ FACTS = torch.tensor([(0, 0, 1), (2, 1, 2), (4, 0, 0), (0, 0, 1), (5, 1, 3)])
 def engine_for(
     model: BilinearModel, objective: Objective, lr: float = 0.1, optimiser: str = "adagrad"
 ) -> ReferenceEngine:
-    tables = {"entities": model.entities.data, "relations": model.relations.data}
+    tables = {name: table.data for name, table in model.named_parameters()}
     return ReferenceEngine(model, objective, build_optimiser(optimiser, tables, lr, 0.1), FACTS, 2, 0)
 
 
@@ -74,6 +74,17 @@ def test_touched_rows_alone_change(model_name: str, objective: Objective) -> Non
     entities = (model.entities.data != before["entities"]).any(1).nonzero()[:, 0].tolist()
     assert entities == sorted(set(touched[:, [0, 2]].flatten().tolist()))
     assert (model.relations.data != before["relations"]).any(1).nonzero()[:, 0].tolist() == [0]
+
+
+@pytest.mark.parametrize("optimiser", ["adagrad", "adam"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_shared_core_is_trained_in_every_step(optimiser: str, dtype: torch.dtype) -> None:
+    model = tiny_model("tucker").to(dtype)
+    before, loss = model.core.detach().clone(), StayPositive(penalty_weight=0.2)
+    engine = engine_for(model, loss, 0.5, optimiser)
+    first = engine.step(FACTS)
+    assert (model.core.data != before).any(1).all()
+    assert sum(engine.step(FACTS).values()) < sum(first.values())
 
 
 @pytest.mark.parametrize("objective", [NegativeSampling(l2=0.1), OneVsAll(), StayPositive(scope="all")])

@@ -30,7 +30,7 @@ def draw_facts() -> torch.Tensor:
 
 
 def build(kind: type[ReferenceEngine], model: BilinearModel, objective: SecondMoment) -> ReferenceEngine:
-    tables = {"entities": model.entities.data, "relations": model.relations.data}
+    tables = {name: table.data for name, table in model.named_parameters()}
     return kind(model, objective, AdaGrad(tables, 0.05), draw_facts(), 60, 0)
 
 
@@ -43,8 +43,8 @@ def test_the_reference_steps(model_name: str, weighting: str, bound: str) -> Non
         found, expected = fast.run_epoch(), plain.run_epoch()
     for term, value in expected.items():
         torch.testing.assert_close(found[term], value)
-    torch.testing.assert_close(fast.model.entities, plain.model.entities)
-    torch.testing.assert_close(fast.model.relations, plain.model.relations)
+    for name, table in plain.model.named_parameters():
+        torch.testing.assert_close(fast.model.get_parameter(name), table)
 
 
 @pytest.mark.parametrize("bound", ["identity", "tanh"])
@@ -64,20 +64,21 @@ def test_steps_that_spread_now_and_then(model_name: str, bound: str) -> None:
             batch.entity_rows[batch.tails], Population(batch.entity_rows, gram), Population(batch.relation_rows),
         )  # fmt: skip
         loss = sum(terms.values())
-        tables = (batch.entity_weights, batch.relation_weights, gram)
-        of_entities, of_relations, of_gram = torch.autograd.grad(loss, tables)
+        tables = (batch.entity_weights, gram, batch.relation_weights, *model.shared().values())
+        of_entities, of_gram, *others = torch.autograd.grad(loss, tables)
         ids = facts[:, [0, 2]].unique()
-        twin.optimiser.update("relations", None, of_relations)
+        for name, gradient in zip(("relations", *model.shared()), others, strict=True):
+            twin.optimiser.update(name, None, gradient)
         twin.optimiser.update("entities", ids, of_entities[ids])
         pending = pending + of_gram
         if step % 2 == 1:
             weights = model.entities.detach().clone().requires_grad_()
-            rows = model.bounded(weights)
+            rows = model.form_entity_rows(weights)
             (of_all,) = torch.autograd.grad((rows.T @ rows * pending).sum(), weights)
             twin.optimiser.update("entities", None, of_all)
             pending = 0.0
-    torch.testing.assert_close(engine.model.entities, model.entities)
-    torch.testing.assert_close(engine.model.relations, model.relations)
+    for name, table in model.named_parameters():
+        torch.testing.assert_close(engine.model.get_parameter(name), table)
 
 
 def test_a_bad_step_changes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Models: the contract, the block family, RESCAL, HolE and NTN's bilinear layer."""
+"""Models: the contract, the block family, RESCAL, HolE, NTN's bilinear layer, TuckER and squared TransE."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ from staypositive.models.ntn import Ntn
 from staypositive.models.prior import CLOSED_WORLD, logit, resolve_prior_score
 from staypositive.models.rescal import Rescal
 from staypositive.models.scorer import Scorer
+from staypositive.models.transe import TransE
+from staypositive.models.tucker import Tucker
 
 MODELS: dict[str, Callable[..., BilinearModel]] = {
     **{name: partial(BlockModel, table=table) for name, table in TABLES.items()},
     "rescal": Rescal,
     "hole": HolE,
     "ntn": Ntn,
+    "tucker": Tucker,
+    "transe": TransE,
 }
 """Every model by its name."""
 
@@ -52,6 +56,8 @@ __all__ = [
     "Scorer",
     "Table",
     "Term",
+    "TransE",
+    "Tucker",
     "build_model",
     "evaluating",
     "logit",

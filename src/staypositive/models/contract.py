@@ -1,8 +1,9 @@
 """The contract of every model: linear in head, relation and tail, so that three queries define everything.
 
-A *row* holds one entity's or relation's parameters after the bound; a *query* is the vector q in row space with
-`score = q · row` for the missing argument. A subclass says how queries are formed. Scores, all heads, all tails, the
-sum of all scores (Theorem 1) and the moments of a query's or a relation's scores are derived here, once.
+A *row* holds one entity's or relation's parameters after the bound, or features formed from them; a *query* is the
+vector q in row space with `score = q · row` for the missing argument. A subclass says how queries are formed. Scores,
+all heads, all tails, the sum of all scores (Theorem 1) and the moments of a query's or a relation's scores are
+derived here, once.
 
 Shapes: `...` is any number of leading axes, equal or broadcastable between arguments. Scores are φ, without the prior
 score ψ; `logit = score + ψ` feeds losses and probabilities.
@@ -14,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,8 @@ INSIDE = 0.999
 
 class BilinearModel(nn.Module, ABC):
     """Two tables of weights, and the algebra that every bilinear model shares.
+
+    A parameter that a subclass adds is a table too, of which every step updates every row.
 
     With `reciprocal` each relation r has a second row, number r + |R|, for the facts read backwards: (t, r + |R|, h).
     A triple then has two scores, and its score is their mean; ranking alone uses the asked direction.
@@ -73,6 +76,9 @@ class BilinearModel(nn.Module, ABC):
         self.entities = nn.Parameter(torch.zeros(n_entities, self.entity_width()))
         self.relations = nn.Parameter(torch.zeros(n_relations * (1 + self.reciprocal), self.relation_width()))
 
+    rows_are_free: ClassVar[bool] = True
+    """Whether any vector within the bound is some entity's row: then a new one's can be solved for."""
+
     # -- must define --------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -110,6 +116,10 @@ class BilinearModel(nn.Module, ABC):
         """Return the weights whose bounded rows these are; entries at or beyond the bound come to lie inside it."""
         return torch.atanh(rows.clamp(-INSIDE, INSIDE)) if self.bound == "tanh" else rows
 
+    def form_entity_rows(self, weights: Tensor) -> Tensor:
+        """Return entity rows from entity weights; TransE lifts its points here."""
+        return self.bounded(weights)
+
     def form_relation_rows(self, weights: Tensor) -> Tensor:
         """Return relation rows from relation weights; NTN forms its matrix here."""
         return self.bounded(weights)
@@ -128,13 +138,15 @@ class BilinearModel(nn.Module, ABC):
 
     # -- derived, written once ----------------------------------------------------------------------------------
 
-    @torch.no_grad()
     def initialise(self, generator: torch.Generator, init_scale: float | None = None) -> None:
         """Draw both tables uniformly from ±init_scale, by default 6/√dim as the authors' code does."""
         limit = 6 / math.sqrt(self.dim) if init_scale is None else init_scale
         for table in (self.entities, self.relations):
-            drawn = torch.rand(table.shape, generator=generator, dtype=table.dtype, device=generator.device)
-            table.copy_((drawn * 2 - 1) * limit)
+            draw_uniform(table, limit, generator)
+
+    def shared(self) -> dict[str, nn.Parameter]:
+        """Return the tables beside entities and relations, by name."""
+        return {name: table for name, table in self.named_parameters() if name not in ("entities", "relations")}
 
     def settings(self) -> dict[str, Any]:
         """Return what builds this model again, without its weights."""
@@ -150,8 +162,8 @@ class BilinearModel(nn.Module, ABC):
         } | self.extra_settings()
 
     def entity_rows(self, ids: Tensor | None = None) -> Tensor:
-        """Return the bounded rows of these entities, or of all."""
-        return self.bounded(self.entities if ids is None else self.entities[ids])
+        """Return the rows of these entities, or of all."""
+        return self.form_entity_rows(self.entities if ids is None else self.entities[ids])
 
     def relation_rows(self, ids: Tensor | None = None) -> Tensor:
         """Return the rows of these relations, or of all."""
@@ -216,6 +228,13 @@ class BilinearModel(nn.Module, ABC):
             tails,
         )
         return found.mean, found.variance
+
+
+@torch.no_grad()
+def draw_uniform(table: Tensor, limit: float, generator: torch.Generator) -> None:
+    """Fill a table uniformly from ±limit."""
+    drawn = torch.rand(table.shape, generator=generator, dtype=table.dtype, device=generator.device)
+    table.copy_((drawn * 2 - 1) * limit)
 
 
 @contextmanager

@@ -113,7 +113,9 @@ def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     """Build the model that the settings describe, all weights zero."""
     sizes = len(graph.entities), len(graph.relations)
     density = len(graph.train.facts) / (sizes[0] ** 2 * sizes[1])
-    extra = {"slices": settings.slices} if settings.model == "ntn" else {}
+    extra: dict[str, Any] = {}
+    if settings.slices is not None and settings.model in ("ntn", "tucker"):
+        extra["slices"] = settings.slices
     wanted = settings.objective.defaults
     prior_score = resolve_prior_score(settings.prior_score, settings.prior, settings.closed_world, density=density)
     try:
@@ -145,7 +147,7 @@ def training_facts(graph: KnowledgeGraph, model: BilinearModel, device: torch.de
 
 def new_optimiser(model: BilinearModel, settings: Settings) -> RowOptimiser:
     """Build the optimiser that the settings describe, for a model on its device."""
-    tables = {"entities": model.entities.data, "relations": model.relations.data}
+    tables = {name: table.data for name, table in model.named_parameters()}
     wanted = settings.objective.defaults
     accumulator = wanted.accumulator if settings.accumulator is None else settings.accumulator
     return build_optimiser(settings.optimiser, tables, settings.learning_rate, accumulator)

@@ -84,7 +84,7 @@ def carry_over(
     kept = (entities >= 0) & run.graph.seen_entities[entities]
     facts = graph.train.facts[relations[graph.train.facts[:, 1]] >= 0]
     facts[:, 1] = relations[facts[:, 1]]
-    rounds = _rounds(facts, kept)
+    rounds = _rounds(facts, kept) if model.rows_are_free else []
     if rounds:
         fold_in = new_fold_in(run, unobserved_weight, ridge)
         rows = model.entity_rows().to(fold_in.rows)
@@ -111,6 +111,15 @@ def require_alike(old: BilinearModel, new: BilinearModel) -> None:
             )
 
 
+def require_free_rows(model: BilinearModel) -> None:
+    """Refuse to solve for rows that are formed from something else."""
+    if not model.rows_are_free:
+        raise SettingError(
+            f"{type(model).__name__.lower()}'s rows are formed from points, and cannot be solved for by least "
+            "squares; start a training from this run instead"
+        )
+
+
 def require_reached(graph: KnowledgeGraph, carried: CarriedOver) -> None:
     """Refuse entities that have facts, and none that leads to an entity with a row."""
     lost = np.flatnonzero(graph.seen_entities & ~carried.kept & ~carried.folded_in)
@@ -135,6 +144,8 @@ def _copy_rows(old: BilinearModel, new: BilinearModel, entities: Ints, relations
     for block in range(1 + new.reciprocal):
         own, theirs = common + block * new.n_relations, relations[common] + block * old.n_relations
         new.relations[own] = old.relations[theirs].to(new.relations)
+    for name, table in new.shared().items():
+        table.copy_(old.shared()[name])
 
 
 def _rounds(facts: Ints, has_row: Mask) -> list[dict[int, Ints]]:

@@ -23,7 +23,7 @@ from staypositive.graph import Facts, KnowledgeGraph, add_facts
 from staypositive.inference import Predictor, Query, answer_set, measure_sets, read_queries
 from staypositive.models import BilinearModel, Scorer, build_model
 from staypositive.run.folder import load_parts, save_parts
-from staypositive.run.growing import carry_over, require_reached
+from staypositive.run.growing import carry_over, require_free_rows, require_reached
 from staypositive.run.measuring import FILTERS, classification_report, rank_split, ranking_report
 from staypositive.run.provenance import of_graph
 from staypositive.run.settings import Settings
@@ -206,6 +206,7 @@ class Run:
         `facts` are triples by label or a file of them; relations must be known. Rows of known entities stay as they
         are. The calibrator is kept; metrics are not, since they were measured among fewer entities.
         """
+        require_free_rows(self.model)
         graph = add_facts(self.graph, facts, header)
         model = build_model(self.settings.model, **self.model.settings() | {"n_entities": len(graph.entities)})
         model.to(self.model.entities)

@@ -26,7 +26,9 @@ class Settings:
     model: str = option("simple", "the bilinear model", choices=tuple(MODELS))
     objective: Objective = dataclasses.field(default_factory=StayPositive, metadata={"help": "", "choices": None})
     dim: int = option(100, "width of one block of an embedding row")
-    slices: int = option(4, "slices of NTN's tensor (model ntn alone)")
+    slices: int | None = option(
+        None, "slices of the tensor: ntn (a relation's own; default 4) and tucker (shared by all; default dim)"
+    )
     bound: str | None = option(
         None, "tanh keeps scores in (−I, I), identity does not; default: tanh for stay-positive", choices=BOUNDS
     )

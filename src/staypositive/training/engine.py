@@ -81,12 +81,13 @@ class ReferenceEngine(Engine):
         batch, entity_ids, relation_ids = self._batch(facts, prepared, key)
         terms = self.objective.terms(self.model, batch)
         loss = torch.stack(list(terms.values())).sum()
-        gradients = torch.autograd.grad(loss, (batch.entity_weights, batch.relation_weights))
+        shared = self.model.shared()
+        gradients = torch.autograd.grad(loss, (batch.entity_weights, batch.relation_weights, *shared.values()))
         finite = torch.isfinite(loss)  # stays on the device: a bad step is masked, not waited for
         self.optimiser.begin_step(batch.key)
-        for table, ids, gradient in zip(
-            ("entities", "relations"), (entity_ids, relation_ids), gradients, strict=True
-        ):
+        touched = {"entities": entity_ids, "relations": relation_ids, **dict.fromkeys(shared)}
+        for (table, ids), gradient in zip(touched.items(), gradients, strict=True):
+            gradient = _wide(gradient)
             self.optimiser.update(table, ids, torch.where(finite, gradient, torch.zeros_like(gradient)))
         return {name: term.detach() for name, term in terms.items()}
 
@@ -110,7 +111,7 @@ class ReferenceEngine(Engine):
             n_facts=len(facts),
             entity_weights=entity_weights,
             relation_weights=relation_weights,
-            entity_rows=model.bounded(entity_weights),
+            entity_rows=model.form_entity_rows(entity_weights),
             relation_rows=model.form_relation_rows(relation_weights),
             batches=self.batches,
             key=key[0],
@@ -120,6 +121,10 @@ class ReferenceEngine(Engine):
 
 
 def leaf(table: Tensor, ids: Tensor | None = None) -> Tensor:
-    """Return rows as a leaf of the graph, in 32 bits where the table keeps 16."""
-    rows = table.detach() if ids is None else table.detach()[ids]
-    return (rows.float() if rows.dtype == torch.bfloat16 else rows).requires_grad_()
+    """Return rows as a leaf of the graph."""
+    return _wide(table.detach() if ids is None else table.detach()[ids]).requires_grad_()
+
+
+def _wide(rows: Tensor) -> Tensor:
+    """Return rows in 32 bits where they are kept in 16."""
+    return rows.float() if rows.dtype == torch.bfloat16 else rows

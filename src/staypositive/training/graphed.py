@@ -66,7 +66,7 @@ class GraphedEngine(ReferenceEngine):
     def _capture(self, order: Tensor) -> None:
         """Record the step; what the recording itself trains is taken back."""
         assert isinstance(self.optimiser, AdaGrad)
-        state = [self.model.entities.data, self.model.relations.data, *self.optimiser.squares.values()]
+        state = [*(table.data for table in self.model.parameters()), *self.optimiser.squares.values()]
         kept = [tensor.clone() for tensor in state]
         self.chosen, self.key = order[: self.batch_size].clone(), torch.zeros_like(order[:1])
         stream = torch.cuda.Stream()

@@ -36,13 +36,17 @@ class MomentEngine(ReferenceEngine):
             self.model, batch, heads, batch.relation_rows.index_select(0, batch.relations), tails,
             Population(rows, gram), Population.of(batch.relation_rows, len(facts)),
         )  # fmt: skip
-        of_heads, of_tails, of_gram, of_relations = _gradients(terms, heads, tails, gram, batch.relation_weights)
+        shared = self.model.shared()
+        of_heads, of_tails, of_gram, of_relations, *of_shared = _gradients(
+            terms, heads, tails, gram, batch.relation_weights, *shared.values()
+        )
         of_rows = spread(rows, of_gram)
         of_rows.index_add_(0, batch.heads, of_heads).index_add_(0, batch.tails, of_tails)
         (of_weights,) = torch.autograd.grad(batch.entity_rows, batch.entity_weights, of_rows)
         self.optimiser.begin_step(batch.key)
         self.optimiser.update("entities", None, of_weights)
-        self.optimiser.update("relations", None, of_relations)
+        for table, gradient in zip(("relations", *shared), (of_relations, *of_shared), strict=True):
+            self.optimiser.update(table, None, gradient)
         return {name: term.detach() for name, term in terms.items()}
 
 
@@ -69,10 +73,12 @@ class SpreadEngine(ReferenceEngine):
             embedding(batch.tails, batch.entity_rows), Population(batch.entity_rows, gram),
             Population.of(relation_rows, len(facts)),
         )  # fmt: skip
-        of_own, of_gram, of_relations = _gradients(terms, batch.entity_weights, gram, all_relations)
+        shared = model.shared()
+        of_own, of_gram, *others = _gradients(terms, batch.entity_weights, gram, all_relations, *shared.values())
         self.gram = gram.detach()
         self.optimiser.begin_step(batch.key)
-        self.optimiser.update("relations", None, of_relations)
+        for table, gradient in zip(("relations", *shared), others, strict=True):
+            self.optimiser.update(table, None, gradient)
         self.optimiser.update("entities", ids, of_own)
         with torch.no_grad():
             old, new = batch.entity_rows, model.entity_rows(ids)
@@ -85,7 +91,7 @@ class SpreadEngine(ReferenceEngine):
     def _spread(self) -> None:
         """Let every row take what has been pending."""
         weights = leaf(self.model.entities)
-        rows = self.model.bounded(weights)
+        rows = self.model.form_entity_rows(weights)
         (of_weights,) = torch.autograd.grad(rows, weights, spread(rows.detach(), self.pending))
         self.optimiser.update("entities", None, of_weights)
         self._form_gram()
