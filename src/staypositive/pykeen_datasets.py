@@ -1,7 +1,7 @@
 """Our named datasets as PyKEEN's, by its `pykeen.datasets` entry point: `pipeline(dataset="wn11")`.
 
-Those that PyKEEN has no class of its own for are here. Nothing is read before a split is asked for. PyKEEN knows facts
-alone: the triples labelled false are in `falsehoods`, and in `graph`.
+Those that PyKEEN has no class of its own for are here. Nothing is read before a split is asked for. PyKEEN knows
+facts alone: the triples labelled false are in `falsehoods`, and in `graph`.
 
 This is a module of its own, beside the plug-in, because PyKEEN loads it while it is half imported itself.
 """

@@ -7,7 +7,11 @@ from pykeen.regularizers import regularizer_resolver
 from pykeen.training import callback_resolver, training_loop_resolver
 
 from staypositive.pykeen_datasets import FB13, WN11, WN18AM, CoDExS, FB15k237AM, Geo
-from staypositive.pykeen_plugin.loops import ClosedFormTrainingLoop, SecondMomentTrainingLoop, StayPositiveTrainingLoop
+from staypositive.pykeen_plugin.loops import (
+    ClosedFormTrainingLoop,
+    SecondMomentTrainingLoop,
+    StayPositiveTrainingLoop,
+)
 from staypositive.pykeen_plugin.penalty import StayPositiveRegularizer, StayPositiveTrainingCallback
 from staypositive.pykeen_plugin.reading import from_pykeen, graph_of
 from staypositive.pykeen_plugin.rows import INTERACTIONS, RowView

@@ -44,8 +44,8 @@ class ClosedFormTrainingLoop(TrainingLoop):
             model.use_inverse_triples
         ):
             raise SettingError(
-                f"reciprocal is {options['reciprocal']}, but the triples factory was made with create_inverse_triples="
-                f"{model.use_inverse_triples}; leave reciprocal out, and the factory decides"
+                f"reciprocal is {options['reciprocal']}, but the triples factory was made with "
+                f"create_inverse_triples={model.use_inverse_triples}; leave reciprocal out, and the factory decides"
             )
         if kwargs.get("loss_weighter") is not None:
             raise SettingError(f"{type(self).__name__} has no loss for a loss_weighter to weigh; leave it out")
@@ -63,6 +63,7 @@ class ClosedFormTrainingLoop(TrainingLoop):
         if sampler is not None:
             raise SettingError(f"{type(self).__name__} learns from all facts in random order, not by {sampler!r}")
         kwargs.pop("shuffle", None)
+        kwargs["pin_memory"] = kwargs.get("pin_memory", False) and self.device.type == "cuda"
         facts = triples_factory._add_inverse_triples_if_necessary(triples_factory.mapped_triples)
         held = _Facts(
             {"facts": facts, **self.objective.prepare(facts, self.model.num_entities, self.model.num_relations)}
@@ -121,7 +122,7 @@ class _Facts(Dataset[dict[str, Tensor]]):
     def __init__(self, columns: dict[str, Tensor]) -> None:
         self.columns = columns
 
-    def __getitem__(self, chosen: Tensor) -> dict[str, Tensor]:  # type: ignore[override]  # many at once
+    def __getitem__(self, chosen: Tensor) -> dict[str, Tensor]:
         return {name: values[chosen] for name, values in self.columns.items()}
 
     def __len__(self) -> int:

@@ -18,8 +18,8 @@ from staypositive.pykeen_plugin.rows import RowView
 class StayPositiveRegularizer(Regularizer):
     """weight · |Σ φ|^power over all triples of a model: the score of its summed rows (Theorem 1), once a batch.
 
-    PyKEEN shows a regulariser one tensor at a time; this one needs the model, so `bind` it, or let the training callback
-    `stay-positive` do so.
+    PyKEEN shows a regulariser one tensor at a time; this one needs the model, so `bind` it, or let the training
+    callback `stay-positive` do so.
     """
 
     def __init__(self, weight: float = 0.1, power: int = 1, **kwargs: Any) -> None:
@@ -45,11 +45,11 @@ class StayPositiveRegularizer(Regularizer):
         """Return the penalty of the model as it is."""
         if self.view is None:
             raise SettingError(
-                "the stay-positive regulariser does not know its model; add callbacks='stay-positive' to training_kwargs, "
-                "or call bind(model)"
+                "the stay-positive regulariser does not know its model; add callbacks='stay-positive' to "
+                "training_kwargs, or call bind(model)"
             )
-        none = torch.zeros(0, 3, dtype=torch.long, device=self.weight.device)
-        batch = self.view.batch(none, every_row=True, batches=1, key=none.sum(), prepared={}, plain=True)
+        any_fact = torch.zeros(1, 3, dtype=torch.long, device=self.weight.device)  # the penalty is of all scores
+        batch = self.view.batch(any_fact, every_row=True, batches=1, key=any_fact.sum(), prepared={}, plain=True)
         penalty: Tensor = self.weight * self.objective.terms(self.view.algebra, batch)["penalty"]
         return penalty
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pykeen.datasets import Dataset, get_dataset
+from pykeen.datasets import Dataset, dataset_resolver, get_dataset
 from pykeen.models import ERModel
 from pykeen.pipeline import PipelineResult
 from pykeen.training import LCWATrainingLoop, SymmetricLCWATrainingLoop, TrainingLoop
@@ -35,9 +35,9 @@ def from_pykeen(
 ) -> Run:
     """Return a run with the scores of a model that PyKEEN trained.
 
-    `source` is a pipeline's result, a live model, a folder that PyKEEN saved with `save_weights` beside it, or a state
-    dict in safetensors, whose kind `model` names if its header does not. `dataset`, PyKEEN's or a name or a triples factory, gives labels and
-    splits; a result and a folder have their training triples with them, but no validation and test.
+    `source` is a pipeline's result, a live model, a folder that PyKEEN saved and `save_weights` added to, or a state
+    dict in safetensors, whose kind `model` names if its header does not. `dataset` gives labels and splits: PyKEEN's
+    own, its name, or a triples factory. A result and a folder have their training triples with them, no others.
     """
     loop, training = None, None
     if isinstance(source, PipelineResult):
@@ -59,18 +59,26 @@ def from_pykeen(
 def graph_of(dataset: Dataset | CoreTriplesFactory | str | None) -> KnowledgeGraph:
     """Return a PyKEEN dataset, by itself or by name, or one triples factory, as a graph with PyKEEN's ids."""
     if dataset is None:
-        raise InputError("a model has rows but no labels: give the dataset or the triples factory that it was trained on")
-    if isinstance(dataset, str):
-        dataset = get_dataset(dataset=dataset)
-    if isinstance(dataset, CatalogueDataset):
-        return dataset.graph
-    if isinstance(dataset, CoreTriplesFactory):
-        train, valid, test, name = dataset, None, None, "pykeen"
+        raise InputError(
+            "a model has rows but no labels: give the dataset or the triples factory that it was trained on"
+        )
+    source = _dataset_named(dataset) if isinstance(dataset, str) else dataset
+    if isinstance(source, CatalogueDataset):
+        return source.graph
+    if isinstance(source, CoreTriplesFactory):
+        factories, name = (source, None, None), "pykeen"
     else:
-        train, valid, test, name = dataset.training, dataset.validation, dataset.testing, dataset.get_normalized_name()
-    entities, relations = _labels(train)
-    splits = [Split(_triples(factory)) for factory in (train, valid, test)]
-    return KnowledgeGraph(name, Vocabulary("entity", entities), Vocabulary("relation", relations), *splits)
+        factories, name = (source.training, source.validation, source.testing), source.get_normalized_name()
+    entities, relations = _labels(factories[0])
+    train, valid, test = (Split(_triples(factory)) for factory in factories)
+    return KnowledgeGraph(name, Vocabulary("entity", entities), Vocabulary("relation", relations), train, valid, test)
+
+
+def _dataset_named(name: str) -> Dataset:
+    """Return a dataset by PyKEEN's name; ours afresh, since PyKEEN's copies of them on disk have facts alone."""
+    kind = dataset_resolver.lookup_dict.get(dataset_resolver.normalize(name))
+    is_ours = kind is not None and issubclass(kind, CatalogueDataset)
+    return kind() if is_ours else get_dataset(dataset=name)
 
 
 def _triples(factory: CoreTriplesFactory | None) -> np.ndarray[Any, Any]:
@@ -78,7 +86,7 @@ def _triples(factory: CoreTriplesFactory | None) -> np.ndarray[Any, Any]:
 
 
 def _labels(factory: CoreTriplesFactory) -> tuple[list[str], list[str]]:
-    """Return the labels of entities and relations in the order of their ids; the ids themselves where there are none."""
+    """Return the labels of entities and relations in the order of their ids; the ids where there are none."""
     has = isinstance(factory, TriplesFactory)
     entities = factory.entity_id_to_label if has else {}
     relations = factory.relation_id_to_label if has else {}
@@ -108,7 +116,8 @@ def _run(graph: KnowledgeGraph, rows: StoredRows, loop: TrainingLoop | None) -> 
     )
     origin = provenance(graph, torch.device("cpu"), __version__) | {"engine": f"PyKEEN {get_version()}"}
     if loop is not None:
-        origin |= {"trained_by": f"{type(loop).__name__} with {type(loop.loss).__name__}", "losses": loop.losses_per_epochs}
+        by_loss = "" if isinstance(loop, ClosedFormTrainingLoop) else f" with {type(loop.loss).__name__}"
+        origin |= {"trained_by": type(loop).__name__ + by_loss, "losses": loop.losses_per_epochs}
     return Run(graph, model, settings, (), 0, origin)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from pykeen.models import ERModel
@@ -57,7 +58,7 @@ def layout_named(name: str) -> Layout:
 
 def layout_of(model: ERModel) -> Layout:
     """Return the layout of a PyKEEN model by its interaction; one that is not linear in its rows is an error."""
-    interaction = getattr(model, "interaction", None)
+    interaction: Any = getattr(model, "interaction", None)
     if type(interaction) is modules.ClampedInteraction:
         if interaction.clamp_score is not None:
             raise SettingError(

@@ -55,8 +55,8 @@ def save_weights(model: ERModel, path: str | os.PathLike[str]) -> Path:
         for own in getattr(model, kind):
             if type(own) is not Embedding or own.normalizer is not None:
                 raise SettingError(
-                    f"a state dict does not say what its {kind} are: they are not plain embeddings, or are normalised on "
-                    "the way; read the live model with from_pykeen, and save the run"
+                    f"a state dict does not tell how {kind} are formed that are no plain embeddings, or are "
+                    "normalised; read the live model with from_pykeen, and save the run"
                 )
     tensors = {
         name: weight.detach().cpu().contiguous()
@@ -122,7 +122,7 @@ def weights_of(path: Path) -> Path:
     if file.suffix in (".pkl", ".pickle", ".pt", ".pth") or (not file.exists() and path.is_dir()):
         raise RunError(
             f"{path} holds its model as a pickle, which can run any code when it is read and so is never read here. "
-            "In the program that trained it, call staypositive.pykeen_plugin.save_weights(result.model, folder), or give "
-            "from_pykeen the live result"
+            "In the program that trained it, call staypositive.pykeen_plugin.save_weights(result.model, folder), or "
+            "give from_pykeen the live result"
         )
     return file
