@@ -18,7 +18,7 @@ from pykeen.datasets.base import LazyDataset
 from pykeen.triples import TriplesFactory
 from torch import Tensor
 
-from staypositive.graph import CATALOGUE, KnowledgeGraph
+from staypositive.graph import CATALOGUE, SPLITS, KnowledgeGraph
 
 
 class CatalogueDataset(LazyDataset):
@@ -52,25 +52,30 @@ class CatalogueDataset(LazyDataset):
         return TriplesFactory(facts, entities, relations, create_inverse_triples=inverse)
 
 
-def _named(class_name: str, name: str) -> type[CatalogueDataset]:
-    """Return the class of a dataset, with the counts that PyKEEN lists datasets by."""
+def _named(class_name: str, name: str, *, half_false: bool = False) -> type[CatalogueDataset]:
+    """Return the class of a dataset, with the counts of facts that PyKEEN lists datasets by.
+
+    `half_false`: half of its validation and test triples are labelled false.
+    """
     own = CATALOGUE[name.casefold()]
-    counts = own.counts
+    train, valid, test = (own.counts[split] for split in SPLITS)
+    if half_false:
+        valid, test = valid // 2, test // 2
     lines = [
         f"{own.about}.", "", "---", f"name: {own.name}", "statistics:",
-        f"    entities: {counts['entities']}", f"    relations: {counts['relations']}",
-        f"    training: {counts['train']}", f"    testing: {counts['test']}", f"    validation: {counts['valid']}",
-        f"    triples: {counts['train'] + counts['valid'] + counts['test']}",
+        f"    entities: {own.counts['entities']}", f"    relations: {own.counts['relations']}",
+        f"    training: {train}", f"    testing: {test}", f"    validation: {valid}",
+        f"    triples: {train + valid + test}",
     ]  # fmt: skip
     members: dict[str, Any] = {"catalogue_name": own.name, "__doc__": "\n".join(lines), "__module__": __name__}
     made: type[CatalogueDataset] = parse_docdata(type(class_name, (CatalogueDataset,), members))
     return made
 
 
-Geo = _named("Geo", "geo")
-WN11 = _named("WN11", "WN11")
-FB13 = _named("FB13", "FB13")
-CoDExS = _named("CoDExS", "CoDEx-S")
+Geo = _named("Geo", "geo", half_false=True)
+WN11 = _named("WN11", "WN11", half_false=True)
+FB13 = _named("FB13", "FB13", half_false=True)
+CoDExS = _named("CoDExS", "CoDEx-S", half_false=True)
 WN18AM = _named("WN18AM", "WN18AM")
 FB15k237AM = _named("FB15k237AM", "FB15k-237AM")
 

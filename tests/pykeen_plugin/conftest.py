@@ -1,4 +1,4 @@
-"""PyKEEN's bundled Nations; everything here is skipped where PyKEEN is not installed."""
+"""PyKEEN's bundled Nations, as it is and with inverse triples."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-
-pytest.importorskip("pykeen")
 
 
 @pytest.fixture(scope="session", autouse=True)

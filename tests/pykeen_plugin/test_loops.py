@@ -91,6 +91,18 @@ def test_pipeline_takes_the_loop_by_name_and_learns(name: str, plain_nations: An
     assert result.losses[-1] < result.losses[0]
 
 
+def test_stopper_and_scheduler_go_with_it(plain_nations: Any) -> None:
+    result = pipeline(
+        dataset=plain_nations, model="distmult", training_loop="second-moment", random_seed=0,
+        lr_scheduler="ExponentialLR", lr_scheduler_kwargs={"gamma": 0.5},
+        training_kwargs={"num_epochs": 4, **TRAIN},
+        stopper="early", stopper_kwargs={"frequency": 1, "patience": 1, "relative_delta": 0.5},
+        evaluation_kwargs={"use_tqdm": False, "batch_size": 64},
+    )  # fmt: skip
+    assert result.stopper.stopped
+    assert len(result.losses) < 4
+
+
 def test_no_negative_sampler_is_ever_made(plain_nations: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from pykeen.sampling import NegativeSampler
 

@@ -22,6 +22,7 @@ from pykeen_models import MODELS, TRAIN, small_model
 from staypositive.cli import app
 from staypositive.errors import InputError, RunError, SettingError
 from staypositive.inference.census import take_census
+from staypositive.inference.discovery import discover
 from staypositive.pykeen_plugin import Geo, StayPositiveTrainingLoop, from_pykeen, graph_of, save_weights
 
 
@@ -112,6 +113,9 @@ def test_a_run_of_pykeens_does_what_a_run_does(plain_nations: Any, tmp_path: Pat
     assert first.equals(second)
     assert first["probability"].between(0, 1).all()
     assert len(run.answer_set(head, relation, coverage=0.5))
+    found = next(discover(run.predictor, min_probability=0.01))
+    assert len(found.triples)
+    assert not run.predictor.is_known(found.triples).any()
 
 
 def test_labelled_negatives_calibrate() -> None:
