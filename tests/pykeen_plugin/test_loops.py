@@ -91,6 +91,7 @@ def test_pipeline_takes_the_loop_by_name_and_learns(name: str, plain_nations: An
     assert result.losses[-1] < result.losses[0]
 
 
+@pytest.mark.filterwarnings("ignore:The epoch parameter in")  # PyKEEN steps schedulers so
 def test_stopper_and_scheduler_go_with_it(plain_nations: Any) -> None:
     result = pipeline(
         dataset=plain_nations, model="distmult", training_loop="second-moment", random_seed=0,
