@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+PYKEEN := .venv/.pykeen
 
-.PHONY: demo test test-slow test-gpu check lint types layers docs format clean
+.PHONY: demo test test-slow test-gpu test-pykeen check lint types layers docs format clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -21,6 +22,14 @@ test-slow: $(STAMP)  ## tests that take minutes
 
 test-gpu: $(STAMP)  ## tests that need a CUDA device
 	TRITON_INTERPRET=0 $(BIN)/python -m pytest -m gpu
+
+$(PYKEEN): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,pykeen]"
+	touch $(PYKEEN)
+
+test-pykeen: $(PYKEEN)  ## tests of the PyKEEN plug-in, against the released PyKEEN, with its bundled datasets
+	$(BIN)/python -m pytest tests/pykeen_plugin src/staypositive/pykeen_plugin src/staypositive/pykeen_datasets.py \
+		"tests/test_docs.py::test_python_blocks_run[pykeen.md]"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

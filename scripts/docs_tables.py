@@ -272,6 +272,32 @@ def theorem23(rows: Rows) -> str:
     return markdown(["negatives", "s an epoch", "times that without"], lines)
 
 
+def pykeen_side(rows: Rows) -> str:
+    """PyKEEN's DistMult by loop and loss: MRR's mean and deviation over seeds, the median of the rest."""
+    own: dict[str, dict[tuple[str, str], list[float]]] = {}
+    for row in rows:
+        if row["experiment"] == "pykeen-side":
+            cell = own.setdefault(row["setting"].partition(";")[0], {})
+            cell.setdefault((row["metric"], row["calibration"]), []).append(float(row["value"]))
+    lines = []
+    for name, cell in own.items():
+        mrr = cell["mrr", ""]
+        shown = [("nll", "uncalibrated"), ("nll", "platt"), ("auc", "platt"), ("epoch_seconds", "")]
+        spread = f" ± {statistics.stdev(mrr):.3f}" if len(mrr) > 1 else ""
+        middle = [f"{statistics.median(cell[place]):.3f}" for place in shown]
+        lines.append([name, f"{statistics.fmean(mrr):.3f}{spread}", *middle])
+    return markdown(["training", "MRR", "NLL", "NLL, Platt", "AUC", "s an epoch"], lines)
+
+
+def pykeen_side_setting(rows: Rows) -> str:
+    """What all rows of the table have in common."""
+    own = [row for row in rows if row["experiment"] == "pykeen-side"]
+    said = sorted(
+        {(r["dataset"], r["dim"], r["setting"].partition("; ")[2], r["device"], r["commit"][:10]) for r in own}
+    )
+    return markdown(["data", "d", "setting", "device", "commit"], [list(line) for line in said])
+
+
 def speed_loading(rows: Rows) -> str:
     """Seconds from files to a graph."""
     own = _by_setting([row for row in rows if row["metric"] in ("parse_seconds", "cached_seconds")], "bench-growth")
@@ -304,6 +330,8 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "speed-theorem": speed_theorem,
     "engines-agree": engines_agree,
     "speed-ranking": speed_ranking,
+    "pykeen-side": pykeen_side,
+    "pykeen-side-setting": pykeen_side_setting,
 }
 
 

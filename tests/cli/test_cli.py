@@ -170,7 +170,7 @@ def test_datasets(tmp_path: Path) -> None:
 
 def test_help_and_version() -> None:
     assert "staypositive train geo" in call("--help")
-    for command in ("train", "evaluate", "calibrate", "predict", "datasets"):
+    for command in ("train", "evaluate", "calibrate", "predict", "datasets", "import-pykeen"):
         assert "Example" in call(command, "--help")
     assert call("--version").strip() == f"staypositive {sp.__version__}"
 
@@ -217,6 +217,14 @@ def test_prediction_errors(
     assert (code, "Not a directory" in text) == (1, True)
     asked = ["predict", trained, "--head", "France", "--relation", "borders", "--candidates", "nowhere.txt"]
     assert "list of candidates" in fail(monkeypatch, capsys, *asked)[1]
+
+
+def test_import_needs_pykeen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "staypositive.pykeen_plugin", None)  # as where it is not installed
+    code, text = fail(monkeypatch, capsys, "import-pykeen", tmp_path / "theirs", "--out", tmp_path / "ours")
+    assert (code, "pip install 'staypositive[pykeen]'" in text) == (2, True)
 
 
 def test_a_run_is_not_replaced_unasked(

@@ -12,6 +12,7 @@ from staypositive.cli.bench import bench
 from staypositive.cli.census import census_command
 from staypositive.cli.discover import discover_command
 from staypositive.cli.extend import extend_command
+from staypositive.cli.importing import import_pykeen
 from staypositive.cli.inspecting import calibrate, evaluate, predict
 from staypositive.cli.reproduce import reproduce_command, results_app
 from staypositive.cli.train import train_command
@@ -45,6 +46,7 @@ app.command("predict")(predict)
 app.command("discover")(discover_command)
 app.command("extend")(extend_command)
 app.command("census")(census_command)
+app.command("import-pykeen")(import_pykeen)
 app.command("bench")(bench)
 app.command("reproduce")(reproduce_command)
 app.add_typer(results_app, name="results")
