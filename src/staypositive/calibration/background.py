@@ -62,12 +62,13 @@ class Background:
 
     def moments(self, side: str, relation: int) -> RowMoments:
         """Return the moments of a relation's range (`tail`) or domain (`head`), drawn a little to the whole's."""
-        if (side, relation) not in self._moments:
+        found = self._moments.get((side, relation))
+        if found is None:  # held by name too: another thread may clear the store at any time
             if len(self._moments) >= _MOST_KEPT:
                 self._moments.clear()
-            rows = self.scorer.entity_rows[self.members[side][relation]]
-            self._moments[side, relation] = _shrunk(rows, self.whole)
-        return self._moments[side, relation]
+            found = _shrunk(self.scorer.entity_rows[self.members[side][relation]], self.whole)
+            self._moments[side, relation] = found
+        return found
 
     @torch.no_grad()
     def features(self, triples: Ints) -> Features:

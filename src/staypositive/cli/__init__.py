@@ -13,6 +13,8 @@ from staypositive.cli.census import census_command
 from staypositive.cli.discover import discover_command
 from staypositive.cli.inspecting import calibrate, evaluate, predict
 from staypositive.cli.reproduce import reproduce_command, results_app
+from staypositive.cli.serve import serve_command
+from staypositive.cli.support import support_command
 from staypositive.cli.train import train_command
 from staypositive.errors import InputError, StayPositiveError
 from staypositive.version import __version__
@@ -43,6 +45,8 @@ app.command("calibrate")(calibrate)
 app.command("predict")(predict)
 app.command("discover")(discover_command)
 app.command("census")(census_command)
+app.command("support")(support_command)
+app.command("serve")(serve_command)
 app.command("bench")(bench)
 app.command("reproduce")(reproduce_command)
 app.add_typer(results_app, name="results")
