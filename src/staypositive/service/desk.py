@@ -192,10 +192,11 @@ class Desk:
             rows = rows[self.facts.facts[rows, 1] == self.graph.relations.id(relation)]
         rows = rows[np.argsort(self.facts.facts[rows, 1], kind="stable")]
         return len(rows), [
-            self._fact(self.facts.facts[row]) | {"split": SPLITS[self.facts.splits[row]]} for row in rows[:top]
+            self.fact(self.facts.facts[row]) | {"split": SPLITS[self.facts.splits[row]]} for row in rows[:top]
         ]
 
-    def _fact(self, fact: Ints) -> Record:
+    def fact(self, fact: Ints) -> Record:
+        """Return a fact given by ids by its labels."""
         head, relation, tail = fact.tolist()
         graph = self.graph
         return {"head": graph.entities[head], "relation": graph.relations[relation], "tail": graph.entities[tail]}

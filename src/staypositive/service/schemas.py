@@ -274,6 +274,7 @@ class About(BaseModel):
     answer_sets: bool = Field(description="Whether there are held-out facts enough for answer sets.")
     census: bool = Field(description="Whether the calibrator allows a census.")
     version: str
+    example: TripleIn = Field(description="A fact of the graph, to begin with.")
     limits: dict[str, int]
 
 
