@@ -54,6 +54,8 @@ class Conformal:
             raise InputError(f"coverage is a probability between 0 and 1, got {coverage}")
         values = self._values(side, relation, per_relation)
         place = math.ceil((len(values) + 1) * coverage)
+        if (place - 1) / (len(values) + 1) >= coverage:  # the product was rounded up past a whole number
+            place -= 1
         return math.inf if place > len(values) else float(values[place - 1])
 
     def entry(self, side: str, relation: int, strange: Floats, per_relation: bool = True) -> Floats:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from staypositive.calibration import FeatureCalibrator
 from staypositive.errors import InputError
 from staypositive.evaluation import sigmoid
 from staypositive.graph import SPLITS
@@ -229,11 +228,6 @@ class Desk:
         return [
             {"relation": names[i], "facts": facts[i], "heads": heads[i], "tails": tails[i]} for i in range(len(names))
         ]
-
-    @property
-    def has_census(self) -> bool:
-        """Whether one score stands for a probability, whatever the triple."""
-        return not isinstance(self.predictor.calibrator, FeatureCalibrator)
 
     def census(
         self, threshold: float, prior: float | None, samples: int, tick: Callable[[int], None]

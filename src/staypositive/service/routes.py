@@ -47,7 +47,7 @@ def build_router(desk: Desk, questions: QuestionLane, work: Lane) -> APIRouter:
             name=desk.graph.name, graph=desk.graph.counts(), model=run.settings.model,
             objective=run.settings.objective.name, dim=run.settings.dim,
             calibration=run.calibrator.name if run.calibrator else None, base_prior=desk.predictor.base_prior,
-            answer_sets=has_sets, census=desk.has_census,
+            answer_sets=has_sets, 
             example=s.TripleIn(**desk.fact(desk.graph.train.facts[0])), version=__version__,
             limits={"top": MOST_TOP, "queries": MOST_QUERIES, "body_bytes": questions.limits.body_bytes},
         )  # fmt: skip

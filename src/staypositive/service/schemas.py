@@ -60,7 +60,7 @@ class Options(Asked):
     prior: Probability | None = Field(None, description="Share of true triples to assume; null: the run's.")
 
 
-class PredictIn(QueryIn, Options):
+class PredictIn(Options, QueryIn):
     """One question, or one triple to judge."""
 
     coverages: bool = Field(
@@ -246,7 +246,7 @@ class CensusRow(BaseModel):
     triples: int
     mean: float
     deviation: float
-    normal: float
+    normal: float | None = Field(None, description="Likely ones, if scores were normal; not with every calibrator.")
     sampled: float
     low: float
     high: float
@@ -272,7 +272,6 @@ class About(BaseModel):
     calibration: str | None
     base_prior: float
     answer_sets: bool = Field(description="Whether there are held-out facts enough for answer sets.")
-    census: bool = Field(description="Whether the calibrator allows a census.")
     version: str
     example: TripleIn = Field(description="A fact of the graph, to begin with.")
     limits: dict[str, int]

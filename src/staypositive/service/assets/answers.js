@@ -1,5 +1,5 @@
 // The list of answers: bars that follow the prior, marks that follow the coverage, and what supports each.
-import { get, post } from "./api.js";
+import { post } from "./api.js";
 import { $, bar, count, el, percent } from "./dom.js";
 import { atPrior } from "./odds.js";
 
@@ -17,19 +17,20 @@ export class Answers {
     const reply = await post("predict", { ...question, ...options, coverages: true }, signal);
     this.missing = reply.missing;
     this.sizes = reply.set_sizes;
-    this.rows = reply.answers.map((answer) => this.row(answer));
+    // Best scores first is how they come; a calibrator that looks at both sides may see it otherwise.
+    this.rows = reply.answers.sort((a, b) => b.log_odds - a.log_odds).map((answer, place) => this.row(answer, place + 1));
     $("answers").replaceChildren(...this.rows.map((row) => row.item));
     return reply.answers.length;
   }
 
-  row(answer) {
+  row(answer, place) {
     const label = answer[this.missing || "tail"];
     const track = bar(0), chance = el("span", { class: "chance" });
     const name = this.missing === "relation" ? el("span", { class: "name" }, label)
       : el("button", { type: "button", class: "name", onclick: () => this.visit(label) }, label);
     const why = el("button", { type: "button", class: "link why", "aria-expanded": "false", "aria-label": `Why ${label}?` }, "why");
     const item = el("li", { class: answer.known ? "answer known" : "answer" }, el("div", { class: "line" },
-      el("span", { class: "rank" }, String(answer.rank)), name, track, chance,
+      el("span", { class: "rank" }, String(place)), name, track, chance,
       answer.known ? el("span", { class: "badge" }, "known") : el("span"), why));
     why.addEventListener("click", () => this.explain(item, why, answer));
     return { answer, item, chance, inner: track.firstChild };
@@ -72,5 +73,3 @@ export class Answers {
     return el("span", {}, to(head), el("span", { class: "relation" }, ` ${relation} `), to(tail));
   }
 }
-
-export const relations = async () => (await get("relations")).relations;

@@ -1,6 +1,6 @@
 // The explorer: the address's hash is the state; every view follows from it.
 import { get } from "./api.js";
-import { Answers, relations } from "./answers.js";
+import { Answers } from "./answers.js";
 import { showCensus } from "./census.js";
 import { combobox } from "./combobox.js";
 import { $, count, el, percent } from "./dom.js";
@@ -9,7 +9,7 @@ import { showEntity } from "./panel.js";
 
 const PARTS = ["head", "relation", "tail"];
 const PAGE = 15;
-let about, answers, state = {}, shown = PAGE, asking = null, looking = null, entityShown = "";
+let about, relations, answers, state = {}, shown = PAGE, asking = null, looking = null, entityShown = "";
 
 // -- the hash --------------------------------------------------------------------------------------------------
 
@@ -19,7 +19,7 @@ function readHash() {
   return {
     head: given.head ?? "", relation: given.relation ?? "", tail: given.tail ?? "",
     open: PARTS.includes(given.open) ? given.open : "tail", entity: given.entity ?? "",
-    prior: prior > 0 && prior < 1 ? prior : about.base_prior,
+    prior: prior > 0 && prior < 1 ? prior : null, // null: the asked relation's own share
     coverage: Number.isInteger(coverage) && coverage >= 1 && coverage <= 99 ? coverage : 90,
     newOnly: given.new === "1", inRange: given.range === "1",
   };
@@ -27,7 +27,7 @@ function readHash() {
 
 function hashOf(next) {
   const kept = { open: next.open, head: next.head, relation: next.relation, tail: next.tail, entity: next.entity };
-  if (next.prior !== about.base_prior) kept.prior = String(Number(next.prior.toPrecision(4)));
+  if (next.prior !== null) kept.prior = String(next.prior);
   if (next.coverage !== 90) kept.coverage = String(next.coverage);
   if (next.newOnly) kept.new = "1";
   if (next.inRange) kept.range = "1";
@@ -53,19 +53,31 @@ function render() {
   $("in-range").checked = state.inRange;
   $("in-range").disabled = state.open === "relation";
   $("coverage").value = state.coverage;
-  $("prior").value = logit(state.prior);
   const asked = (one) => JSON.stringify([...PARTS.map((p) => (p === one.open ? "" : one[p])), one.open, one.newOnly, one.inRange]);
   if (asked(before.open ? before : { open: "" }) !== asked(state)) { shown = PAGE; ask(); } else showDials();
   const entity = state.entity || (state.open === "head" ? state.tail : state.head);
   if (entity && entity !== entityShown) lookAt(entity);
 }
 
+// Of the pairs of a relation's heads and tails, the share that is known to be true.
+function ownPrior() {
+  const own = state.open === "relation" ? null : relations.get(state.relation);
+  return own && own.heads * own.tails > own.facts ? Number((own.facts / (own.heads * own.tails)).toPrecision(4)) : about.base_prior;
+}
+
+const priorNow = () => state.prior ?? ownPrior();
+
 function showDials() {
-  $("prior-value").textContent = percent(state.prior);
-  $("prior").setAttribute("aria-valuetext", percent(state.prior));
+  const prior = priorNow();
+  if (document.activeElement !== $("prior")) $("prior").value = logit(prior);
+  $("prior-value").textContent = percent(prior);
+  $("prior").setAttribute("aria-valuetext", percent(prior));
+  $("prior-auto").textContent = `${percent(ownPrior())}, as among this relation's pairs`;
+  $("prior-auto").hidden = state.open === "relation";
+  $("prior-base").textContent = `${percent(about.base_prior)}, as calibrated`;
   $("coverage-value").textContent = `${state.coverage}%`;
   $("coverage").setAttribute("aria-valuetext", `${state.coverage} percent`);
-  answers.show(state.prior, state.coverage);
+  answers.show(prior, state.coverage);
 }
 
 async function ask() {
@@ -136,6 +148,8 @@ function openPart(open) {
   go(change);
 }
 
+const recount = () => { if ($("census").open) showCensus(priorNow(), answers); };
+
 let later = 0;
 function dial(change) {
   state = { ...state, ...change };
@@ -152,10 +166,11 @@ function wire() {
   $("new-only").addEventListener("change", (event) => go({ newOnly: event.target.checked }));
   $("in-range").addEventListener("change", (event) => go({ inRange: event.target.checked }));
   $("prior").addEventListener("input", (event) => dial({ prior: Number(sigmoid(Number(event.target.value)).toPrecision(4)) }));
-  $("prior").addEventListener("change", () => { if ($("census").open) showCensus(state.prior, answers); });
-  $("prior-reset").addEventListener("click", () => { dial({ prior: about.base_prior }); $("prior").value = logit(about.base_prior); });
+  $("prior").addEventListener("change", recount);
+  $("prior-auto").addEventListener("click", () => { dial({ prior: null }); recount(); });
+  $("prior-base").addEventListener("click", () => { dial({ prior: about.base_prior }); recount(); });
   $("coverage").addEventListener("input", (event) => dial({ coverage: Number(event.target.value) }));
-  $("census").addEventListener("toggle", () => { if ($("census").open) showCensus(state.prior, answers); });
+  $("census").addEventListener("toggle", recount);
   $("more").addEventListener("click", () => { shown = Math.min(about.limits.top, shown * 3); ask(); });
   $("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true));
   addEventListener("hashchange", render);
@@ -178,7 +193,8 @@ async function start() {
   dark.addEventListener("change", () => { if (!localStorage.getItem("staypositive-theme")) setTheme(dark.matches ? "dark" : "light"); });
   try {
     about = await get("run");
-    $("relation").replaceChildren(...(await relations()).map(({ relation }) => el("option", { value: relation }, relation)));
+    relations = new Map((await get("relations")).relations.map((one) => [one.relation, one]));
+    $("relation").replaceChildren(...[...relations.keys()].map((relation) => el("option", { value: relation }, relation)));
   } catch (error) {
     return complain(error);
   }

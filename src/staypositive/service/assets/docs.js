@@ -1,5 +1,5 @@
 // The API's documentation, made from its own OpenAPI schema: nothing is fetched from elsewhere.
-import { fetchSchema } from "./api.js";
+import { fetchSchema, get } from "./api.js";
 import { $, el } from "./dom.js";
 
 const resolve = (schema, part) => (part?.$ref ? schema.components.schemas[part.$ref.split("/").pop()] : part);
@@ -25,35 +25,43 @@ function bounds(part) {
   return said.join(", ");
 }
 
-function table(rows) {
+function table(header, rows) {
   const line = (cells, tag) => el("tr", {}, ...cells.map((cell) => el(tag, {}, cell)));
-  return el("table", {}, el("thead", {}, line(["name", "type", "bounds", ""], "th")), el("tbody", {}, ...rows.map((row) => line(row, "td"))));
+  return el("table", {}, el("thead", {}, line(header, "th")), el("tbody", {}, ...rows.map((row) => line(row, "td"))));
 }
 
-function example(path, verb, schema, body) {
-  const address = `${location.origin}${path}`;
-  if (verb === "get") return `curl '${address}'`;
-  const names = Object.keys(body?.properties ?? {}).slice(0, 2);
-  return `curl -X POST '${address}' -H 'content-type: application/json' -d '{${names.map((name) => `"${name}": …`).join(", ")}}'`;
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+// A call that works on this very graph: a fact of it fills the blanks.
+function example(path, verb, spec, body, fact) {
+  const { head, relation, tail } = fact;
+  const known = { head, relation, tail, entity: head, queries: [{ head, relation }], triples: [fact], relations: [relation] };
+  const needed = (spec.parameters ?? []).filter((one) => one.required).map((one) => [one.name, known[one.name]]);
+  const query = needed.length ? `?${new URLSearchParams(needed)}` : "";
+  const address = quoted(`${location.origin}${path}${query}`);
+  if (verb === "get") return `curl ${address}`;
+  const names = body.required ?? ["head", "relation"];
+  const data = JSON.stringify(Object.fromEntries(names.map((name) => [name, known[name]])));
+  return `curl ${address} -H 'content-type: application/json' -d ${quoted(data)}`;
 }
 
-function endpoint(schema, path, verb, spec) {
+function endpoint(schema, path, verb, spec, fact) {
   const body = resolve(schema, spec.requestBody?.content["application/json"].schema);
   const rows = [
     ...(spec.parameters ?? []).map((one) => [one.name, kind(one.schema), bounds(one.schema), one.description ?? ""]),
     ...Object.entries(body?.properties ?? {}).map(([name, part]) => [name, kind(part), bounds(part), part.description ?? ""]),
   ];
   const reply = resolve(schema, spec.responses["200"]?.content?.["application/json"]?.schema);
-  const out = Object.entries(reply?.properties ?? {}).map(([name, part]) => [name, kind(part), "", part.description ?? ""]);
+  const out = Object.entries(reply?.properties ?? {}).map(([name, part]) => [name, kind(part), part.description ?? ""]);
   return el("section", { class: "card", id: spec.operationId }, el("h2", {}, el("span", { class: "verb" }, verb.toUpperCase()), el("code", {}, path)),
-    el("p", {}, spec.description ?? ""), el("pre", {}, example(path, verb, schema, body)),
-    ...(rows.length ? [el("h3", {}, "Takes"), table(rows)] : []), ...(out.length ? [el("h3", {}, "Gives"), table(out)] : []));
+    el("p", {}, spec.description ?? ""), el("pre", {}, example(path, verb, spec, body, fact)),
+    ...(rows.length ? [el("h3", {}, "Takes"), table(["name", "type", "bounds", ""], rows)] : []), ...(out.length ? [el("h3", {}, "Gives"), table(["name", "type", ""], out)] : []));
 }
 
 document.documentElement.dataset.theme = localStorage.getItem("staypositive-theme")
   ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-const schema = await fetchSchema();
+const [schema, about] = [await fetchSchema(), await get("run")];
 $("about").textContent = schema.info.summary;
 for (const [path, verbs] of Object.entries(schema.paths)) {
-  for (const [verb, spec] of Object.entries(verbs)) $("endpoints").append(endpoint(schema, path, verb, spec));
+  for (const [verb, spec] of Object.entries(verbs)) $("endpoints").append(endpoint(schema, path, verb, spec, about.example));
 }

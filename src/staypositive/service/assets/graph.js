@@ -12,8 +12,7 @@ export function drawGraph({ entities, edges, left_out: leftOut }, visit) {
   const spots = new Map([[0, { x: WIDTH / 2, y: HEIGHT / 2, turn: 0 }]]);
   ring.forEach((node, i) => {
     const turn = (2 * Math.PI * i) / ring.length - Math.PI / 2;
-    const reach = ring.length > 10 && i % 2 ? 0.78 : 1;
-    spots.set(node, { x: WIDTH / 2 + 112 * reach * Math.cos(turn), y: HEIGHT / 2 + 138 * reach * Math.sin(turn), turn });
+    spots.set(node, { x: WIDTH / 2 + 104 * Math.cos(turn), y: HEIGHT / 2 + 134 * Math.sin(turn), turn });
   });
   const lines = edges.filter(([h, , t]) => h !== t).map(([h, r, t]) => {
     const near = h === 0 || t === 0, a = spots.get(h), b = spots.get(t);
@@ -37,7 +36,7 @@ function place(label, { x, y, turn }, centre, tone, visit) {
   const anchor = Math.abs(side) < 0.25 ? "middle" : side > 0 ? "start" : "end";
   const dy = centre ? 22 : anchor === "middle" ? (Math.sin(turn) > 0 ? 18 : -10) : 4;
   const dx = anchor === "middle" ? 0 : side > 0 ? 10 : -10;
-  const text = svg("text", { x: x + dx, y: y + dy, "text-anchor": anchor }, label.length > 18 ? `${label.slice(0, 17)}…` : label);
+  const text = svg("text", { x: x + dx, y: y + dy, "text-anchor": anchor }, label.length > 17 ? `${label.slice(0, 16)}…` : label);
   if (centre) return svg("g", { class: "centre" }, circle, text);
   const go = (event) => { event.preventDefault(); visit(label); };
   const keys = (event) => { if (event.key === "Enter" || event.key === " ") go(event); };

@@ -8,7 +8,7 @@ const SHOWN = 12;
 export async function showEntity(entity, visit, ask, signal) {
   const [facts, similar, around] = await Promise.all([
     get("facts", { entity, top: 300 }, signal), get("similar", { entity, top: 6 }, signal),
-    get("neighbourhood", { entity, top: 14 }, signal),
+    get("neighbourhood", { entity, top: 12 }, signal),
   ]);
   $("entity-title").textContent = entity;
   $("entity-note").textContent = `${count(facts.total)} known ${facts.total === 1 ? "fact" : "facts"}`;
