@@ -146,11 +146,16 @@ class Desk:
         """Return the coverage above which sets hold each entity."""
         return entry_coverages(self.predictor, self.run.conformal, query, per_relation=per_relation)
 
-    def with_coverages(self, job: Job) -> tuple[list[Record], list[int]]:
-        """Answer one question, with the coverages at which sets hold each answer, and the sets' sizes at 1–99%."""
+    def with_coverages(self, job: Job) -> tuple[list[Record], list[int] | None]:
+        """Answer one question, with the coverages at which sets hold each answer, and the sets' sizes at 1–99%.
+
+        Without held-out facts enough there are neither.
+        """
         (answers,) = self.answer_all([job])
         if isinstance(answers, InputError):
             raise answers
+        if not self.has_sets:
+            return answers, None
         entries = self.entries(job.query)
         side = job.query.missing
         for record in answers:

@@ -45,7 +45,7 @@ export class Answers {
       item.classList.toggle("inset", answer.entry_coverage !== null && coverage / 100 > answer.entry_coverage);
     }
     const size = this.sizes?.[coverage - 1];
-    $("coverage-note").textContent = size === undefined ? "Answer sets are for an open head or tail."
+    $("coverage-note").textContent = size === undefined ? "Answer sets need an open head or tail, and held-out facts."
       : size === 0 ? "No new answer is likely enough: the set is empty."
       : `${count(size)} new ${size === 1 ? "answer" : "answers"} hold the true, yet unknown one this often.`;
     $("coverage").closest(".dial").classList.toggle("off", size === undefined);
