@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-slow test-gpu check lint types layers docs format clean
+.PHONY: demo test test-slow test-gpu test-browser check lint types layers docs format clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -14,13 +14,17 @@ demo: $(STAMP)  ## train on the embedded graph and look at predictions
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)  ## every test, with coverage
-	$(BIN)/python -m pytest -m "not slow and not gpu" --cov --cov-report=term
+	$(BIN)/python -m pytest -m "not slow and not gpu and not browser" --cov --cov-report=term
 
 test-slow: $(STAMP)  ## tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
 test-gpu: $(STAMP)  ## tests that need a CUDA device
 	TRITON_INTERPRET=0 $(BIN)/python -m pytest -m gpu
+
+test-browser: $(STAMP)  ## the explorer in headless Chromium, with pictures in site/pictures; needs chromium and chromedriver
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"
+	STAYPOSITIVE_PICTURES=site/pictures $(BIN)/python -m pytest -m browser tests/service
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

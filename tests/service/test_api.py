@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import numpy as np
 import pytest
-
-httpx = pytest.importorskip("httpx")
-pytest.importorskip("fastapi")
 
 import staypositive as sp
 from service.serving import serving

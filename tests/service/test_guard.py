@@ -6,10 +6,8 @@ import json
 import socket
 from collections.abc import Iterator
 
+import httpx
 import pytest
-
-httpx = pytest.importorskip("httpx")
-pytest.importorskip("fastapi")
 
 import staypositive as sp
 from service.serving import serving
@@ -51,7 +49,8 @@ def test_unknown_labels_are_404_with_near_matches(client: httpx.Client) -> None:
     "body",
     [
         ASKED | {"top": 0}, ASKED | {"top": 1001}, ASKED | {"prior": 0}, ASKED | {"prior": 1}, ASKED | {"prior": -1},
-        ASKED | {"prior": "NaN"}, ASKED | {"candidates": "all"}, ASKED | {"candidates": []}, ASKED | {"colour": "red"},
+        ASKED | {"prior": "NaN"}, ASKED | {"candidates": "all"}, ASKED | {"candidates": []},
+        ASKED | {"colour": "red"},
         ASKED | {"head": ""}, ASKED | {"head": "x" * 1001}, ASKED | {"head": 7}, [], None, "text",
     ],
 )  # fmt: skip

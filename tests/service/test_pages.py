@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import httpx
 import pytest
-
-httpx = pytest.importorskip("httpx")
-pytest.importorskip("fastapi")
 
 import staypositive as sp
 from service.serving import serving

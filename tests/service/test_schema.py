@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 schemathesis = pytest.importorskip("schemathesis")
-pytest.importorskip("fastapi")
 
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
