@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import torch
 import typer
 
 from staypositive.cli.common import QuietFlag, RunArgument, Speaker, VerboseFlag
@@ -19,7 +20,9 @@ def serve_command(
         str | None, typer.Option(envvar="STAYPOSITIVE_TOKEN", help="Bearer token that requests must carry.")
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that a request may take.")] = 30.0,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of the model.")] = None,
+    threads: Annotated[
+        int, typer.Option(min=1, help="CPU threads of one matrix product; more pay from a million entities on.")
+    ] = 1,
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
 ) -> None:
@@ -39,10 +42,7 @@ def serve_command(
         from staypositive.service.server import serve
     except ImportError as error:
         raise InputError(f"serving needs {error.name}: pip install 'staypositive[serve]'") from None
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads)
     held = load_run(run)
 
     def announce(address: str) -> None:
