@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import re
 import shlex
@@ -147,6 +148,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         runs: dict[Path | str, sp.Run] = {"geo-demo": sp.load_run("geo-demo")}
         runs[Path(place) / "FB15k-237AM"] = quick_run("FB15k-237AM", Path(place) / "FB15k-237AM")
+        gc.collect()
+        gc.freeze()  # pauses of the clients are not the server's
         for folder, run in runs.items():
             loads = {
                 clients: under_load(run, folder, clients, chosen.requests, chosen.rounds)

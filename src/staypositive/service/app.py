@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
@@ -23,8 +22,6 @@ from staypositive.service.pages import build_pages
 from staypositive.service.routes import build_router
 from staypositive.service.schemas import State
 from staypositive.version import __version__
-
-log = logging.getLogger(__name__)
 
 
 def create_app(
@@ -117,8 +114,3 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(OutOfTimeError)
     async def late(_: Request, __: OutOfTimeError) -> JSONResponse:
         return JSONResponse(failure("timeout", "this took too long; ask for less"), 504)
-
-    @app.exception_handler(Exception)
-    async def broken(_: Request, error: Exception) -> JSONResponse:
-        log.error("request failed", exc_info=error)
-        return JSONResponse(failure("internal", "something broke here; the server's log says what"), 500)

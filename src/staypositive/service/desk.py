@@ -121,7 +121,7 @@ class Desk:
         odds = self.predictor.at_prior(np.array([record["log_odds"] for record in records]), prior)
         chances = sigmoid(odds).tolist()
         return [
-            record | {"rank": rank, "log_odds": own, "probability": chance}
+            record | {"rank": rank, "log_odds": own, "probability": chance, "entry_coverage": None}
             for rank, (record, own, chance) in enumerate(zip(records, odds.tolist(), chances, strict=True), 1)
         ]
 

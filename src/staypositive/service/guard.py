@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 import time
 from collections.abc import Collection
 
@@ -14,6 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from staypositive.service.limits import Limits
 from staypositive.service.metrics import Metrics
+
+log = logging.getLogger(__name__)
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 OPEN_PATHS = frozenset({"/", "/docs", "/health", "/ready"})
@@ -83,6 +86,11 @@ class Guard:
                     raise
                 said = f"this took longer than {self.limits.seconds:g} seconds; ask for less"
                 await _answer(sending, 504, failure("timeout", said))
+            except Exception:
+                if status:
+                    raise
+                log.exception("request failed: %s", scope["path"])
+                await _answer(sending, 500, failure("internal", "something broke here; the server's log says what"))
         finally:
             self.metrics.in_flight -= 1
             path = scope["path"] if scope["path"] in self.paths else "other"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import socket
 from collections.abc import Callable
@@ -44,6 +45,8 @@ def serve(
     )
     shown = f"[{host}]" if ":" in host else host
     announce(f"http://{shown}:{listening.getsockname()[1]}/")
+    gc.collect()
+    gc.freeze()  # what is loaded stays: looking through it again and again would hold up requests
     with listening:
         uvicorn.Server(config).run(sockets=[listening])
 
@@ -51,6 +54,9 @@ def serve(
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address, family=family, backlog=1024)
+        listening = socket.create_server(address, family=family, backlog=1024)
+        # Taken over by each connection: an answer's head and body are two writes, and must not wait for each other.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except (OSError, OverflowError) as error:
         raise InputError(f"cannot listen on {host} port {port}: {error}") from None
