@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import gc
 import json
+import os
 import re
 import shlex
 import statistics
@@ -105,7 +106,7 @@ def under_load(run: sp.Run, folder: Path | str, clients: int, requests: int, rou
 
 
 def by_file(run: sp.Run, folder: Path | str, rounds: int) -> dict[str, float]:
-    """Return the rate of `staypositive predict --queries`, loading and writing included."""
+    """Return the rate of `staypositive predict --queries` in one thread, loading and writing included."""
     graph, draw = run.graph, np.random.default_rng(0)
     facts = graph.facts()[draw.integers(len(graph.facts()), size=QUERIES)]
     lines = []
@@ -119,7 +120,9 @@ def by_file(run: sp.Run, folder: Path | str, rounds: int) -> dict[str, float]:
         command = [sys.executable, "-m", "staypositive", "predict", str(folder), "--queries", str(asked)]
         for _ in range(rounds):
             began = time.perf_counter()
-            subprocess.run([*command, "--out", str(answers), "--quiet"], check=True)
+            subprocess.run(
+                [*command, "--out", str(answers), "--quiet"], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+            )
             seconds.append(time.perf_counter() - began)
         assert len(answers.read_text("utf-8").splitlines()) == 10 * QUERIES + 1
     return {"file_queries_per_second": QUERIES / statistics.median(seconds)}
@@ -156,9 +159,9 @@ def main() -> None:
                 for clients in (1, chosen.clients)
             }
             figures: list[tuple[str, dict[str, float]]] = [
-                (f"{clients} clients", found) for clients, found in loads.items()
+                (f"{clients} client{'s' * (clients > 1)}", found) for clients, found in loads.items()
             ]
-            figures.append((f"{QUERIES:,} queries by file", by_file(run, folder, chosen.rounds)))
+            figures.append((f"{QUERIES:,} queries by file, one thread", by_file(run, folder, chosen.rounds)))
             common: dict[str, Any] = {
                 "experiment": "service", "dataset": run.graph.name, "model": run.settings.model,
                 "objective": run.settings.objective.name, "dim": run.settings.dim, "calibration": "posterior",
