@@ -58,7 +58,18 @@ def test_values_out_of_bounds_are_422(client: httpx.Client, body: object) -> Non
     problem(client.post("/api/predict", json=body), 422, "invalid")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"head": "Germany", "prior": NaN}', b"[" * 50_000])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b'{"\\ud800": 1}',
+        b'{"head": "\\ud800", "relation": "borders"}',
+        b"\xff\xfe",
+        b'{"head": "Germany", "prior": NaN}',
+        b"[" * 50_000,
+    ],
+)
 def test_a_body_that_is_no_json_is_a_4xx(client: httpx.Client, content: bytes) -> None:
     reply = client.post("/api/predict", content=content, headers={"content-type": "application/json"})
     assert reply.status_code in (400, 422)
