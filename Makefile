@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PYKEEN := .venv/.pykeen
 
-.PHONY: demo test test-slow test-gpu test-pykeen check lint types layers docs format clean
+.PHONY: demo test test-slow test-gpu test-pykeen test-browser check lint types layers docs format clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -15,7 +15,7 @@ demo: $(STAMP)  ## train on the embedded graph and look at predictions
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)  ## every test, with coverage
-	$(BIN)/python -m pytest -m "not slow and not gpu" --cov --cov-report=term
+	$(BIN)/python -m pytest -m "not slow and not gpu and not browser" --cov --cov-report=term
 
 test-slow: $(STAMP)  ## tests that take minutes
 	$(BIN)/python -m pytest -m slow
@@ -30,6 +30,10 @@ $(PYKEEN): $(STAMP)
 test-pykeen: $(PYKEEN)  ## tests of the PyKEEN plug-in, against the released PyKEEN, with its bundled datasets
 	$(BIN)/python -m pytest tests/pykeen_plugin src/staypositive/pykeen_plugin src/staypositive/pykeen_datasets.py \
 		"tests/test_docs.py::test_python_blocks_run[pykeen.md]"
+
+test-browser: $(STAMP)  ## the explorer in headless Chromium, with pictures in site/pictures; needs chromium and chromedriver
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"
+	STAYPOSITIVE_PICTURES=site/pictures $(BIN)/python -m pytest -m browser tests/service
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

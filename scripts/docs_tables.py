@@ -305,6 +305,23 @@ def speed_loading(rows: Rows) -> str:
     return markdown(["FB15k-237", "parsed, s", "from the cache, s"], lines)
 
 
+def service(rows: Rows) -> str:
+    """Latencies and rates of the service, and of files of queries."""
+    own: dict[tuple[str, str, str, str], dict[str, float]] = {}
+    for row in rows:
+        if row["experiment"] == "service":
+            key = (row["dataset"], row["model"], row["dim"], row["setting"])
+            own.setdefault(key, {})[row["metric"]] = float(row["value"])
+    lines = []
+    for (dataset, model, dim, setting), cell in own.items():
+        rate = cell.get("requests_per_second", cell.get("file_queries_per_second", 0.0))
+        times = [
+            f"{cell[name]:.1f}" if name in cell else "" for name in ("latency_p50", "latency_p95", "latency_p99")
+        ]
+        lines.append([f"{dataset}, {model} {dim}: {setting}", *times, f"{rate:,.0f}"])
+    return markdown(["", "p50, ms", "p95, ms", "p99, ms", "answered a second"], lines)
+
+
 RANKED = {"mrr": "MRR", "hits@1": "Hit@1"}
 CLASSIFIED = {"nll": "NLL", "brier": "Brier", "auc": "AUC", "nll_platt": "NLL, Platt", "brier_platt": "Brier, Platt"}
 
@@ -314,6 +331,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "table2-optimistic": lambda rows: table2(rows, "ranking", RANKED, ties="optimistic"),
     "table2-settings": table2_settings,
     "table1": table1,
+    "service": service,
     "figure2": figure2,
     "theorem1": theorem1,
     "theorem23": theorem23,

@@ -16,6 +16,7 @@ from conftest import planted_graph
 from staypositive.calibration import Conformal, Strangeness
 from staypositive.cli import app
 from staypositive.errors import InputError
+from staypositive.inference import entry_coverages
 from staypositive.models import Scorer
 
 
@@ -52,6 +53,29 @@ def test_thresholds_are_conformal_quantiles() -> None:
         conformal.threshold("tail", 0, 1.0)
 
 
+def test_an_entry_is_the_threshold_read_backwards() -> None:
+    draw = np.random.default_rng(1)
+    for n in (10, 99, 137):
+        values = np.sort(draw.normal(size=n))
+        conformal = Conformal({"tail": values, "head": values}, {})
+        strange = np.concatenate([draw.normal(size=30), values[:5], [-9.0, 9.0]])
+        entries = conformal.entry("tail", 0, strange)
+        for coverage in np.arange(1, 100) / 100:
+            inside = strange <= conformal.threshold("tail", 0, float(coverage))
+            np.testing.assert_array_equal(entries < coverage, inside)
+
+
+@pytest.mark.parametrize("side", ["head", "tail"])
+def test_entries_hold_the_sets_of_every_coverage(run: sp.Run, side: str) -> None:
+    given = {"relation": "ally", "tail" if side == "head" else "head": "p3"}
+    entries = entry_coverages(run.predictor, run.conformal, sp.Query(**given))
+    for coverage in (0.3, 0.5, 0.9, 0.95):
+        found = run.answer_set(**given, coverage=coverage)
+        assert set(found[side]) == {run.graph.entities[i] for i in np.flatnonzero(entries < coverage)}
+    with pytest.raises(InputError, match="open head or tail"):
+        entry_coverages(run.predictor, run.conformal, sp.Query(head="p1", tail="p2"))
+
+
 def test_exchangeable_answers_are_covered() -> None:
     """Held-out and new strangeness from one distribution: sets hold the new one as often as promised."""
     draw, coverage, hits = np.random.default_rng(0), 0.8, []
@@ -83,7 +107,7 @@ def test_a_set_is_what_measuring_counts(run: sp.Run) -> None:
         names = set(found["tail"])
         asked = torch.tensor([[h, r, t]])
         strange = Strangeness(run._scorer).of_all(asked, "tail")[0]
-        limit = run._conformal.threshold("tail", r, 0.9)
+        limit = run.conformal.threshold("tail", r, 0.9)
         expected = {
             graph.entities[e] for e in range(len(graph.entities)) if strange[e] <= limit and (h, r, e) not in known
         }

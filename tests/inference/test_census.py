@@ -52,6 +52,20 @@ def test_census_equals_enumeration(objective: str, calibrator: str | None) -> No
     assert whole["facts"] == len(run.graph.facts())
 
 
+@pytest.mark.parametrize("method", ["posterior", "background-logistic"])
+def test_a_census_by_the_background_is_sampled_alone(method: str) -> None:
+    run = sp.fit(planted_graph(), model="complex", objective="second-moment", dim=6, epochs=15, batch_size=64)
+    run.calibrate(method)
+    table = take_census(run.predictor, threshold=0.3, prior=0.4, samples=20_000)
+    assert "normal" not in table
+    n = len(run.graph.entities)
+    for number, row in enumerate(table.iloc[:-1].itertuples()):
+        every = np.array([(h, number, t) for h in range(n) for t in range(n)])
+        likely = int((run.predictor.triple_logits(every, prior=0.4) >= math.log(0.3 / 0.7)).sum())
+        assert 0 < likely < n * n
+        assert row.low - 0.02 * n * n <= likely <= row.high + 0.02 * n * n
+
+
 def test_a_threshold_as_a_score() -> None:
     run = sp.fit(planted_graph(), model="distmult", dim=4, epochs=2, prior_score=-1.0)
     at = run.predictor.score_at(0.5)
@@ -64,7 +78,9 @@ def test_a_threshold_as_a_score() -> None:
         run.predictor.score_at(1.0)
     run.calibrate("posterior")
     with pytest.raises(InputError, match="not one score for all triples; calibrate with platt"):
-        take_census(run.predictor)
+        take_census(run.predictor, exact=True)
+    with pytest.raises(InputError, match="between 0 and 1"):
+        take_census(run.predictor, threshold=1.0)
     run.calibrator = None
     with pytest.raises(InputError, match="at least 1"):
         take_census(run.predictor, samples=0)

@@ -54,6 +54,16 @@ def test_discovery_equals_enumeration(run: sp.Run, method: str | None, everywher
     run.calibrator = None
 
 
+def test_the_most_likely_of_each_relation(run: sp.Run) -> None:
+    options = {"min_probability": 0.3, "prior": 0.3, "everywhere": True, "piece": 100}
+    for whole, cut in zip(
+        discover(run.predictor, **options), discover(run.predictor, most=5, **options), strict=True
+    ):
+        assert len(whole.triples) > 5
+        np.testing.assert_array_equal(cut.triples, whole.triples[:5])
+        np.testing.assert_array_equal(cut.logits, whole.logits[:5])
+
+
 def test_some_relations_and_bad_requests(run: sp.Run) -> None:
     assert [found.relation for found in discover(run.predictor, relations=[1])] == [1]
     with pytest.raises(InputError, match="between 0 and 1"):

@@ -61,6 +61,25 @@ def test_exclude_known_leaves_out_facts_of_every_split(predictor: Predictor) -> 
     assert "France" not in set(predictor.predict(relation="borders", tail="Spain", top=n, exclude_known=True)["head"])
 
 
+def test_exclude_self_leaves_out_the_entity_asked_about(predictor: Predictor) -> None:
+    n = len(predictor.graph.entities)
+    for given, side in (({"head": "France"}, "tail"), ({"tail": "France"}, "head")):
+        every = predictor.predict(relation="near", top=n, **given)
+        without = predictor.predict(relation="near", top=n, exclude_self=True, **given)
+        assert without[side].tolist() == [label for label in every[side] if label != "France"]
+    both = predictor.predict(head="France", tail="France", exclude_self=True)
+    assert len(both) == len(predictor.graph.relations)
+
+
+def test_what_is_found_by_ids_is_what_tables_show(predictor: Predictor) -> None:
+    asked = [sp.Query("France", None, "Spain"), sp.Query("Japan", "borders", None), sp.Query("Peru", "near", "Chile")]
+    found, scores = predictor.find(asked, top=3)
+    table = predictor.answer(asked, top=3)
+    assert found[:, 0].tolist() == table["query"].tolist()
+    assert found[:, 1].tolist() == (table["rank"] - 1).tolist()
+    np.testing.assert_array_equal(scores, table["score"])
+
+
 def test_candidates_by_range_and_by_list(predictor: Predictor) -> None:
     ranged = predictor.predict(head="Japan", relation="has_currency", top=9999, candidates="range")
     facts, graph = predictor.graph.train.facts, predictor.graph

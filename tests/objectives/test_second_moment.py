@@ -57,7 +57,8 @@ def enumerated(model: BilinearModel, objective: SecondMoment, facts: torch.Tenso
             answers = {"tail": scores[h, r], "head": scores[:, r, t], "relation": scores[h, :, t]}[side]
             loss = (1 - own) ** 2 - w0 * own**2
             if side != "relation":
-                likely = torch.log(own.clamp(min=0) + 0.01) - 0.5 * torch.log((answers**2).sum() + 1e-4)
+                size = (answers**2).sum().sqrt()
+                likely = torch.log(own.clamp(min=0) / size + 0.01) * min(1.0, float(size.detach()))
                 loss = loss - objective.likelihood_weight * likely
             key = {"tail": ("tail", h, r), "head": ("head", r, t), "relation": ("relation", h, t)}[side]
             if objective.weighting == "triple":

@@ -53,7 +53,7 @@ def test_steps_that_spread_now_and_then(model_name: str, bound: str) -> None:
     objective = SecondMoment(unobserved_weight=0.05, spread_every=2)
     engine = build(SpreadEngine, make_model(model_name, bound), objective)
     twin = build(ReferenceEngine, make_model(model_name, bound), SecondMoment(unobserved_weight=0.05))
-    model, pending = twin.model, 0.0
+    model, pending, taken = twin.model, 0.0, 0.0
     for step, chosen in enumerate(torch.arange(130).split(40)):
         facts = draw_facts()[chosen]
         engine.step(facts)
@@ -65,18 +65,23 @@ def test_steps_that_spread_now_and_then(model_name: str, bound: str) -> None:
         )  # fmt: skip
         loss = sum(terms.values())
         tables = (batch.entity_weights, gram, batch.relation_weights, *model.shared().values())
-        of_entities, of_gram, *others = torch.autograd.grad(loss, tables)
+        of_entities, of_gram, *others = torch.autograd.grad(loss, tables, retain_graph=True)
         ids = facts[:, [0, 2]].unique()
         for name, gradient in zip(("relations", *model.shared()), others, strict=True):
             twin.optimiser.update(name, None, gradient)
-        twin.optimiser.update("entities", ids, of_entities[ids])
+        through = batch.entity_rows.T @ batch.entity_rows  # G as a function of the rows, its gradient held
+        (of_rows,) = torch.autograd.grad((through * of_gram).sum(), batch.entity_rows, retain_graph=True)
+        (of_weights,) = torch.autograd.grad(batch.entity_rows, batch.entity_weights, of_rows)
+        twin.optimiser.update("entities", ids, (of_entities + of_weights)[ids])
         pending = pending + of_gram
+        taken = taken + torch.zeros_like(of_rows).index_copy(0, ids, of_rows[ids])
         if step % 2 == 1:
             weights = model.entities.detach().clone().requires_grad_()
             rows = model.form_entity_rows(weights)
-            (of_all,) = torch.autograd.grad((rows.T @ rows * pending).sum(), weights)
+            left = (rows.T @ rows * pending).sum() - (rows * taken).sum()
+            (of_all,) = torch.autograd.grad(left, weights)
             twin.optimiser.update("entities", None, of_all)
-            pending = 0.0
+            pending, taken = 0.0, 0.0
     for name, table in model.named_parameters():
         torch.testing.assert_close(engine.model.get_parameter(name), table)
 

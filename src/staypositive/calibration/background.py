@@ -59,15 +59,18 @@ class Background:
         self.members = {side: _members(facts, column, len(graph.relations)) for side, column in _SIDES.items()}
         self.whole = RowMoments.of(self.scorer.entity_rows)
         self._moments: dict[tuple[str, int], RowMoments] = {}
+        self._most_kept = max(16, _KEPT // (self.whole.covariance.nbytes))
+        self._correlations: dict[int, float] = {}
 
     def moments(self, side: str, relation: int) -> RowMoments:
         """Return the moments of a relation's range (`tail`) or domain (`head`), drawn a little to the whole's."""
-        if (side, relation) not in self._moments:
-            if len(self._moments) >= _MOST_KEPT:
+        found = self._moments.get((side, relation))
+        if found is None:  # held by name too: another thread may clear the store at any time
+            if len(self._moments) >= self._most_kept:
                 self._moments.clear()
-            rows = self.scorer.entity_rows[self.members[side][relation]]
-            self._moments[side, relation] = _shrunk(rows, self.whole)
-        return self._moments[side, relation]
+            found = _shrunk(self.scorer.entity_rows[self.members[side][relation]], self.whole)
+            self._moments[side, relation] = found
+        return found
 
     @torch.no_grad()
     def features(self, triples: Ints) -> Features:
@@ -96,6 +99,11 @@ class Background:
         A score is grand mean + head's part + tail's part + interaction. The tail's z knows the tail's part and the
         interaction, the head's z the head's part and the interaction: the interaction is what they share.
         """
+        if relation not in self._correlations:
+            self._correlations[relation] = self._correlation(relation)
+        return self._correlations[relation]
+
+    def _correlation(self, relation: int) -> float:
         domain, span = self.moments("head", relation), self.moments("tail", relation)
         found = score_moments(*self.scorer.forms(relation), domain, span)
         spread = ((found.of_tails + found.interaction) * (found.of_heads + found.interaction)).clamp(min=0).sqrt()
@@ -103,7 +111,8 @@ class Background:
 
 
 _SIDES = {"head": 0, "tail": 2}
-_MOST_KEPT = 64
+_KEPT = 2**28
+"""Bytes of moments kept at most."""
 
 
 def _members(facts: Tensor, column: int, n_relations: int) -> list[Tensor]:

@@ -52,10 +52,23 @@ class Conformal:
         """Return the strangeness up to which answers belong to the set; infinite where facts are too few."""
         if not 0 < coverage < 1:
             raise InputError(f"coverage is a probability between 0 and 1, got {coverage}")
-        values = self.own.get((side, relation)) if per_relation else None
-        values = self.pooled[side] if values is None else values
+        values = self._values(side, relation, per_relation)
         place = math.ceil((len(values) + 1) * coverage)
+        if (place - 1) / (len(values) + 1) >= coverage:  # the product was rounded up past a whole number
+            place -= 1
         return math.inf if place > len(values) else float(values[place - 1])
+
+    def entry(self, side: str, relation: int, strange: Floats, per_relation: bool = True) -> Floats:
+        """Return the coverages above which answers of this strangeness belong to the set: `threshold` read backwards.
+
+        The k-th held-out value is the first to reach it, and ⌈(n+1)c⌉ ≥ k just when c > (k−1)/(n+1).
+        """
+        values = self._values(side, relation, per_relation)
+        return np.asarray(np.searchsorted(values, strange, side="left") / (len(values) + 1))
+
+    def _values(self, side: str, relation: int, per_relation: bool) -> Floats:
+        own = self.own.get((side, relation)) if per_relation else None
+        return self.pooled[side] if own is None else own
 
 
 class Strangeness:

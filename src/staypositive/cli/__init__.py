@@ -15,6 +15,8 @@ from staypositive.cli.extend import extend_command
 from staypositive.cli.importing import import_pykeen
 from staypositive.cli.inspecting import calibrate, evaluate, predict
 from staypositive.cli.reproduce import reproduce_command, results_app
+from staypositive.cli.serve import serve_command
+from staypositive.cli.support import support_command
 from staypositive.cli.train import train_command
 from staypositive.errors import InputError, StayPositiveError
 from staypositive.version import __version__
@@ -47,6 +49,8 @@ app.command("discover")(discover_command)
 app.command("extend")(extend_command)
 app.command("census")(census_command)
 app.command("import-pykeen")(import_pykeen)
+app.command("support")(support_command)
+app.command("serve")(serve_command)
 app.command("bench")(bench)
 app.command("reproduce")(reproduce_command)
 app.add_typer(results_app, name="results")

@@ -19,10 +19,14 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from staypositive.run import Run, is_packaged
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but results and errors.")]
 VerboseFlag = Annotated[bool, typer.Option("--verbose", "-v", help="Say more about what is done.")]
-RunArgument = Annotated[Path, typer.Argument(help="Folder of a run, made by `staypositive train`.")]
+RunArgument = Annotated[
+    Path, typer.Argument(help="Folder of a run, made by `staypositive train`, or geo-demo, which the package holds.")
+]
 SplitFlag = Annotated[
     str | None,
     typer.Option("--split", metavar="TRAIN,VALID,TEST", help="Shares to split one file by, e.g. 0.8,0.1,0.1."),
@@ -96,6 +100,14 @@ def show(cell: Any) -> str:
     if isinstance(cell, float):
         return f"{cell:,.1f}" if abs(cell) >= 100 else f"{cell:.4f}"
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+def keep_run(run: Run, folder: Path, speaker: Speaker) -> None:
+    """Save a run where it was read; one of the package stays as it is."""
+    if is_packaged(folder):
+        speaker.say(f"{folder} is part of the package: nothing is kept in it")
+    else:
+        run.save(folder)
 
 
 def parse_split(text: str | None) -> tuple[float, ...] | None:

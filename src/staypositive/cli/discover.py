@@ -66,10 +66,9 @@ def discover_command(
     with speaker.progress("relations", len(left)) as advance:
         for found in discover(
             held.predictor, min_probability=min_probability, prior=prior, relations=left, everywhere=everywhere,
-            progress=advance,
+            most=top, progress=advance,
         ):  # fmt: skip
-            triples = found.triples if top is None else found.triples[:top]
-            kept.add(found.relation, label_triples(held, triples, prior))
+            kept.add(found.relation, label_triples(held, found.triples, prior))
     table = kept.table().sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)
     table = table if top is None else table.head(top)
     if out is not None:

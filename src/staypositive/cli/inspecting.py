@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from staypositive.calibration import CALIBRATORS
-from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag
+from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag, keep_run
 from staypositive.cli.tables import evaluation_tables, frame_rows
 from staypositive.errors import DataError, InputError
 from staypositive.evaluation import DEFAULT_MEMORY
@@ -51,7 +51,7 @@ def evaluate(
     held = load_run(run)
     with speaker.progress("ranking", 2 * len(held.graph.split(split).facts)) as advance:
         report = held.evaluate(split, ranking=ranking, memory=memory_mb * 2**20, progress=advance)
-    held.save(run)
+    keep_run(held, run, speaker)
     evaluation_tables(speaker, split, report, per_relation)
     speaker.result(report)
 
@@ -78,7 +78,7 @@ def calibrate(
     held = load_run(run)
     change = held.calibrate(method)
     report = held.evaluate("test", ranking=False) if held.graph.test.has_negatives else {}
-    held.save(run)
+    keep_run(held, run, speaker)
     rows = [["valid (fitted on)", change["nll_before"], change["nll_after"]]] if change else []
     if report:
         measured = report["classification"]["all"]
@@ -103,6 +103,9 @@ def predict(
     similar: Annotated[str | None, typer.Option("--similar", help="Entities most like this one, instead.")] = None,
     top: Annotated[int, typer.Option("--top", "-n", min=1, help="Answers a query.")] = 10,
     exclude_known: Annotated[bool, typer.Option("--exclude-known", help="Leave out facts of the graph.")] = False,
+    exclude_self: Annotated[
+        bool, typer.Option("--exclude-self", help="Leave out the entity that is asked about.")
+    ] = False,
     candidates: Annotated[
         str | None,
         typer.Option("--candidates", help="'range' (entities the relation has in train) or a file, a label a line."),
@@ -140,6 +143,7 @@ def predict(
     options: dict[str, Any] = {
         "top": top,
         "exclude_known": exclude_known,
+        "exclude_self": exclude_self,
         "candidates": _candidates(candidates),
         "prior": prior,
     }

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from staypositive.calibration import Conformal, Strangeness
+from staypositive.calibration import Conformal
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, AnswerIndex
 from staypositive.inference.predictor import Predictor
@@ -40,7 +40,7 @@ def answer_set(
     side, relation = query.missing, int(triple[0, 1])
     limit = conformal.threshold(side, relation, coverage, per_relation)
     asked = torch.as_tensor(triple, device=predictor.scorer.device)
-    strange = Strangeness(predictor.scorer).of_all(asked, side)[0]
+    strange = predictor.strangeness.of_all(asked, side)[0]
     inside = torch.nonzero(strange <= limit)[:, 0]
     chosen = inside[strange[inside].argsort()].cpu().numpy()
     triples = np.repeat(triple, len(chosen), axis=0)
@@ -50,6 +50,24 @@ def answer_set(
     found = np.column_stack([np.zeros_like(ranks), ranks, triples])
     table = predictor.table(found, predictor.score(triples), prior)
     return table[[side, "probability", "score"]]
+
+
+def entry_coverages(
+    predictor: Predictor, conformal: Conformal, query: Query, *, per_relation: bool = True
+) -> NDArray[np.float64]:
+    """Return, for every entity, the coverage above which the answer set of a query holds it; +inf for known answers.
+
+    One array thus stands for the sets of every coverage: `answer_set` at c is where it lies below c.
+    """
+    if query.missing not in ("head", "tail"):
+        raise InputError("answer sets are for an open head or tail: (h, r, ?) or (?, r, t)")
+    triple = np.array([encode_query(query, predictor.graph)], dtype=np.int64)
+    asked = torch.as_tensor(triple, device=predictor.scorer.device)
+    strange = predictor.strangeness.of_all(asked, query.missing)[0].double().cpu().numpy()
+    entries = conformal.entry(query.missing, int(triple[0, 1]), strange, per_relation)
+    answers = np.repeat(triple, len(entries), axis=0)
+    answers[:, 0 if query.missing == "head" else 2] = np.arange(len(entries))
+    return np.where(predictor.is_known(answers), np.inf, entries)
 
 
 def measure_sets(
@@ -68,7 +86,7 @@ def measure_sets(
     Other known answers are left out of the sets, as in filtered ranking.
     """
     scorer = predictor.scorer.asked()
-    strangeness = Strangeness(scorer)
+    strangeness = predictor.strangeness
     n_entities, n_relations = len(predictor.graph.entities), len(predictor.graph.relations)
     asked, filters = (torch.as_tensor(part, device=scorer.device) for part in (facts, known))
     sizes, hits = {}, {}

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from staypositive.calibration import FeatureCalibrator
 from staypositive.errors import InputError
 from staypositive.inference.predictor import Predictor
-from staypositive.models import RowMoments, score_moments
+from staypositive.models import RowMoments, logit, score_moments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,14 +58,20 @@ def take_census(
     """Return one row a relation, and one for all: facts, mean, deviation, and triples of at least that probability.
 
     `samples` triples of each relation are drawn to estimate how many lie above; `exact` counts them all as well.
+    With a calibrator that looks at the background, a probability is not one score for all triples: `normal` is left
+    out then, and `exact` is refused.
     """
     import pandas as pd
     from scipy.stats import norm
 
     if samples < 1:
         raise InputError(f"samples must be at least 1, got {samples}")
+    if not 0 < threshold < 1:
+        raise InputError(f"a threshold is a probability between 0 and 1, got {threshold}")
     graph, scorer = predictor.graph, predictor.scorer
-    limit = predictor.score_at(threshold, prior)
+    by_score = exact or not isinstance(predictor.calibrator, FeatureCalibrator)
+    limit = predictor.score_at(threshold, prior) if by_score else math.nan
+    aim = logit(threshold)
     n, relations = len(graph.entities), len(graph.relations)
     facts = np.bincount(graph.facts()[:, 1], minlength=relations)
     draw = torch.Generator(scorer.device).manual_seed(seed)
@@ -74,29 +81,34 @@ def take_census(
         for relation in range(relations):
             found = score_moments(*scorer.forms(relation), moments, moments)
             mean, deviation = float(found.mean), math.sqrt(max(float(found.variance), 0.0))
-            sampled = wilson(_sampled(predictor, relation, limit, samples, draw), samples, n * n)
+            sampled = wilson(_sampled(predictor, relation, aim, prior, samples, draw), samples, n * n)
             row = {
                 "relation": graph.relations[relation], "facts": int(facts[relation]), "triples": n * n, "mean": mean,
-                "deviation": deviation, "normal": n * n * float(norm.sf(limit, mean, deviation or 1e-12)),
-                "sampled": sampled.estimate, "low": sampled.low, "high": sampled.high,
+                "deviation": deviation,
             }  # fmt: skip
+            if by_score:
+                row["normal"] = n * n * float(norm.sf(limit, mean, deviation or 1e-12))
+            row |= {"sampled": sampled.estimate, "low": sampled.low, "high": sampled.high}
             if exact:
                 row["exact"] = _counted(predictor, relation, limit)
             rows.append(row)
             if progress is not None:
                 progress(1)
-    rows.append(_total(rows, exact))
+    rows.append(_total(rows))
     return pd.DataFrame(rows)
 
 
-def _sampled(predictor: Predictor, relation: int, limit: float, samples: int, draw: torch.Generator) -> int:
-    """Return how many of some drawn triples of a relation score at least the limit."""
+def _sampled(
+    predictor: Predictor, relation: int, aim: float, prior: float | None, samples: int, draw: torch.Generator
+) -> int:
+    """Return how many of some drawn triples of a relation have at least these log-odds."""
     scorer, n = predictor.scorer, len(predictor.graph.entities)
     hits = 0
     for start in range(0, samples, 50_000):
         count = min(50_000, samples - start)
         heads, tails = torch.randint(n, (2, count), generator=draw, device=scorer.device)
-        hits += int((scorer.triples(heads, torch.full_like(heads, relation), tails) >= limit).sum())
+        triples = torch.stack([heads, torch.full_like(heads, relation), tails], dim=1).cpu().numpy()
+        hits += int((predictor.triple_logits(triples, prior=prior) >= aim).sum())
     return hits
 
 
@@ -109,12 +121,12 @@ def _counted(predictor: Predictor, relation: int, limit: float) -> int:
     return total
 
 
-def _total(rows: list[dict[str, Any]], exact: bool) -> dict[str, Any]:
+def _total(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Add the relations up; the variance of all is that within relations and that between their means."""
     means, deviations = (np.array([row[key] for row in rows]) for key in ("mean", "deviation"))
     total: dict[str, Any] = {"relation": "(all)", "mean": float(means.mean())}
     total["deviation"] = float(np.sqrt((deviations**2).mean() + means.var()))
-    for key in ("facts", "triples", "normal", "sampled", *(["exact"] if exact else [])):
+    for key in {"facts", "triples", "normal", "sampled", "exact"} & rows[0].keys():
         total[key] = sum(row[key] for row in rows)
     # Estimates of relations are independent: half-widths add up as squares.
     for key, side in (("low", -1), ("high", 1)):

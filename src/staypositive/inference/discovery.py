@@ -43,13 +43,15 @@ def discover(
     prior: float | None = None,
     relations: Iterable[int] | None = None,
     everywhere: bool = False,
+    most: int | None = None,
     piece: int = PIECE,
     progress: Callable[[int], Any] | None = None,
 ) -> Iterator[Discovery]:
     """Yield, for each relation in turn, the triples that are no facts and reach the probability.
 
     `everywhere` takes all entities for heads and tails, rather than those that training facts have there. An entity
-    is not paired with itself, unless the relation has such facts.
+    is not paired with itself, unless the relation has such facts. `most` keeps so many of each relation, the most
+    likely, and never holds more than that and a piece.
     """
     if not 0 < min_probability < 1:
         raise InputError(f"min_probability is between 0 and 1, got {min_probability}")
@@ -61,19 +63,21 @@ def discover(
         )
         heads, tails = (torch.as_tensor(side, device=predictor.scorer.device) for side in sides)
         loops = bool((facts[:, 0] == facts[:, 2]).any())
-        found = [
-            _piece(predictor, part, relation, tails, min_probability, prior)
-            for part in heads.split(max(1, piece // max(1, len(tails))))
-            if len(tails)
-        ]
-        triples = np.concatenate([np.empty((0, 3), dtype=np.int64), *(part for part, _ in found)])
-        logits = np.concatenate([np.empty(0), *(part for _, part in found)])
-        keep = ~predictor.is_known(triples) & (loops | (triples[:, 0] != triples[:, 2]))
-        triples, logits = triples[keep], logits[keep]
-        order = np.argsort(-logits, kind="stable")
-        yield Discovery(relation, triples[order], logits[order])
+        best = Discovery(relation, np.empty((0, 3), dtype=np.int64), np.empty(0))
+        for part in heads.split(max(1, piece // max(1, len(tails)))) if len(tails) else ():
+            triples, logits = _piece(predictor, part, relation, tails, min_probability, prior)
+            keep = ~predictor.is_known(triples) & (loops | (triples[:, 0] != triples[:, 2]))
+            best = _joined(best, triples[keep], logits[keep], most)
+        yield best
         if progress is not None:
             progress(1)
+
+
+def _joined(best: Discovery, triples: Ints, logits: Floats, most: int | None) -> Discovery:
+    """Return the best of what was found before and now, most likely first."""
+    triples, logits = np.concatenate([best.triples, triples]), np.concatenate([best.logits, logits])
+    order = np.argsort(-logits, kind="stable")[:most]
+    return Discovery(best.relation, triples[order], logits[order])
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from staypositive.calibration import Background, Calibrator, FeatureCalibrator
+from staypositive.calibration import Background, Calibrator, FeatureCalibrator, Strangeness
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, sigmoid
 from staypositive.graph import KnowledgeGraph
@@ -50,17 +50,26 @@ class Predictor:
         *,
         top: int = 10,
         exclude_known: bool = False,
+        exclude_self: bool = False,
         candidates: Candidates = None,
         prior: float | None = None,
     ) -> pd.DataFrame:
         """Answer (h, r, ?), (?, r, t) or (h, ?, t), best first, or judge one whole triple.
 
         `candidates` limits the answers to a list of labels, or to `"range"`: the entities that training facts have
-        in the asked position of the relation. `exclude_known` leaves out facts of any split. `prior` replaces the
-        share of true triples that the probabilities assume; no retraining is needed.
+        in the asked position of the relation. `exclude_known` leaves out facts of any split, `exclude_self` the
+        entity that is asked about. `prior` replaces the share of true triples that the probabilities assume; no
+        retraining is needed.
         """
         query = Query(head, relation, tail)
-        table = self.answer([query], top=top, exclude_known=exclude_known, candidates=candidates, prior=prior)
+        table = self.answer(
+            [query],
+            top=top,
+            exclude_known=exclude_known,
+            exclude_self=exclude_self,
+            candidates=candidates,
+            prior=prior,
+        )
         wanted = [query.missing] if query.missing else list(PARTS)
         return table[[*wanted, "probability", "score", "known"]]
 
@@ -70,12 +79,31 @@ class Predictor:
         *,
         top: int = 10,
         exclude_known: bool = False,
+        exclude_self: bool = False,
         candidates: Candidates = None,
         prior: float | None = None,
         memory: int = DEFAULT_MEMORY,
         progress: Callable[[int], Any] | None = None,
     ) -> pd.DataFrame:
         """Answer many queries in one table: query number, triple, rank, probability, score, known."""
+        found, scores = self.find(
+            queries, top=top, exclude_known=exclude_known, exclude_self=exclude_self, candidates=candidates,
+            memory=memory, progress=progress,
+        )  # fmt: skip
+        return self.table(found, scores, prior)
+
+    def find(
+        self,
+        queries: Sequence[Query],
+        *,
+        top: int = 10,
+        exclude_known: bool = False,
+        exclude_self: bool = False,
+        candidates: Candidates = None,
+        memory: int = DEFAULT_MEMORY,
+        progress: Callable[[int], Any] | None = None,
+    ) -> tuple[Ints, Floats]:
+        """Return the best answers by ids, rows (query, rank, head, relation, tail) in order, and their scores."""
         if top < 1:
             raise InputError(f"top must be at least 1, got {top}")
         if isinstance(candidates, str) and candidates != "range":
@@ -92,13 +120,15 @@ class Predictor:
             chunk = max(1, memory // (8 * len(asking.vocabulary)))
             for start in range(0, len(rows), chunk):
                 piece = rows[start : start + chunk]
-                best, values = self._best(asking, given[piece], top, exclude_known, candidates)
+                best, values = self._best(asking, given[piece], top, exclude_known, exclude_self, candidates)
                 best[:, 0] = piece[best[:, 0]]
                 found.append(best)
                 scores.append(values)
                 if progress is not None:
                     progress(len(piece))
-        return self.table(np.concatenate(found), np.concatenate(scores), prior)
+        rows, values = np.concatenate(found), np.concatenate(scores)
+        order = np.lexsort((rows[:, 1], rows[:, 0]))
+        return rows[order], values[order]
 
     def similar(self, entity: str, top: int = 10) -> pd.DataFrame:
         """Return the entities whose rows point the same way, by cosine similarity."""
@@ -107,8 +137,7 @@ class Predictor:
         if top < 1:
             raise InputError(f"top must be at least 1, got {top}")
         own = self.graph.entities.id(entity)
-        rows = torch.nn.functional.normalize(self.scorer.entity_rows, dim=1)
-        likeness = rows @ rows[own]
+        likeness = self._directions @ self._directions[own]
         likeness[own] = -torch.inf
         best = likeness.topk(min(top, len(likeness) - 1))
         labels = [self.graph.entities[i] for i in best.indices.tolist()]
@@ -180,7 +209,7 @@ class Predictor:
     # -- how it is done -----------------------------------------------------------------------------------------
 
     def _best(
-        self, asking: Asking, given: Ints, top: int, exclude_known: bool, candidates: Candidates
+        self, asking: Asking, given: Ints, top: int, exclude_known: bool, exclude_self: bool, candidates: Candidates
     ) -> tuple[Ints, Floats]:
         """Return rows (query, rank, head, relation, tail) of the best answers of one kind, and their scores."""
         asked = torch.as_tensor(given, device=self.scorer.device)
@@ -190,6 +219,8 @@ class Predictor:
                 scores.masked_fill_(~self._allowed(asking, asked, candidates), -torch.inf)
             if exclude_known:
                 scores[asking.known.of(asking.keys(asked))] = -torch.inf
+            if exclude_self and asking.part != "relation":
+                scores.scatter_(1, asked[:, [2 - asking.column]], -torch.inf)
             best = scores.topk(min(top, scores.shape[1]), dim=1)
         values = best.values.double().cpu().numpy()
         query, rank = np.nonzero(np.isfinite(values))
@@ -214,8 +245,6 @@ class Predictor:
         """Return rows (query, rank, head, relation, tail) by label, with probability, score and whether known."""
         import pandas as pd
 
-        order = np.lexsort((found[:, 1], found[:, 0]))
-        found, scores = found[order], scores[order]
         triples, entities, relations = found[:, 2:], self.graph.entities, self.graph.relations
         return pd.DataFrame(
             {
@@ -234,6 +263,15 @@ class Predictor:
     def background(self) -> Background:
         """Mean and deviation of queries' scores over their relations' ranges and domains."""
         return self._given_background or Background(self.graph, self.scorer)
+
+    @cached_property
+    def strangeness(self) -> Strangeness:
+        """How far answers lie below their query's mean over all entities, in deviations."""
+        return Strangeness(self.scorer)
+
+    @cached_property
+    def _directions(self) -> Tensor:
+        return torch.nn.functional.normalize(self.scorer.entity_rows, dim=1)
 
     @cached_property
     def _known_keys(self) -> Ints:

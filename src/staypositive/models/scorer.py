@@ -90,3 +90,11 @@ class Scorer:
         if not self.is_asked:
             queries = (queries + model.head_query(rows, self.relation_rows[relations])) / 2
         return queries
+
+    def relation_gradients(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """Return dφ of (head, ·, tail) by the relation's rows, both of them side by side where it has two."""
+        model, head_rows, tail_rows = self.model, self.entity_rows[heads], self.entity_rows[tails]
+        own = model.relation_query(head_rows, tail_rows)
+        if not model.reciprocal or self.is_asked:
+            return own
+        return torch.cat([own, model.relation_query(tail_rows, head_rows)], dim=-1) / 2

@@ -23,7 +23,8 @@ from staypositive.objectives.population import Population
 
 WEIGHTINGS = ("triple", "query", "all")
 FLOOR = 0.01
-"""Scores next to it, a fact's being 1, count little in the likelihood: where rows start, all scores are nothing."""
+"""Added to a fact's share φ/√Σφ² in the likelihood, so that a share of nothing costs log 100."""
+TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -171,13 +172,18 @@ class SecondMoment(Objective):
             if every is None:
                 losses = losses + w0 * (squares * batch.prepared[name] if self.weighting == "query" else squares)
             if is_likely:
-                shares = torch.log(scores.clamp(min=0) + FLOOR) - torch.log(squares + FLOOR**2) / 2
-                losses = losses - self.likelihood_weight * shares
+                losses = losses - self.likelihood_weight * _log_shares(scores, squares)
         if "weight" in batch.prepared:
             losses = losses * batch.prepared["weight"]
         loss = losses.mean()
         facts = batch.batches * batch.n_facts  # of an epoch; exact for whole batches
         return loss if every is None else loss + w0 * every / facts
+
+
+def _log_shares(scores: Tensor, squares: Tensor) -> Tensor:
+    """Return log(φ/√Σφ²) of each fact, counted as far as √Σφ² has grown; else it would be all there is at first."""
+    size = (squares + TINY).sqrt()
+    return torch.log(scores.clamp(min=0) / size + FLOOR) * size.detach().clamp(max=1)
 
 
 def _multiplicity(keys: Tensor) -> Tensor:

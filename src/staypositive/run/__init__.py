@@ -1,7 +1,18 @@
 """Runs: fitting one, what it can do, and its folder on disk."""
 
 from staypositive.run.fitting import fit, new_model, resolve_device
+from staypositive.run.packaged import is_packaged, packaged_runs
 from staypositive.run.run import Run, load_run
 from staypositive.run.settings import Settings, make_settings
 
-__all__ = ["Run", "Settings", "fit", "load_run", "make_settings", "new_model", "resolve_device"]
+__all__ = [
+    "Run",
+    "Settings",
+    "fit",
+    "is_packaged",
+    "load_run",
+    "make_settings",
+    "new_model",
+    "packaged_runs",
+    "resolve_device",
+]

@@ -21,15 +21,17 @@ from typing import Any
 import torch
 
 from staypositive.calibration import Calibrator, calibrator_from_dict
-from staypositive.errors import RunError, StayPositiveError
+from staypositive.errors import RunError, SettingError, StayPositiveError
 from staypositive.files import sha256_bytes, write_atomic
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, build_model
+from staypositive.run.packaged import packaged_runs
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
 
 FORMAT = 1
 MANIFEST = "run.json"
+KEPT_PRECISIONS = ("float32", "float16")
 ROLES = (
     "weights.safetensors", "graph.safetensors", "labels.json", "settings.json", "history.json", "metrics.json",
     "provenance.json", "calibrator.json",
@@ -62,13 +64,17 @@ def save_parts(
     metrics: dict[str, Any],
     calibrator: Calibrator | None,
     provenance: dict[str, Any],
+    precision: str = "float32",
 ) -> Path:
-    """Write all parts, then the manifest that makes them count."""
+    """Write all parts, then the manifest that makes them count; `precision` is how weights are kept."""
     from safetensors.torch import save as to_bytes
 
     folder = Path(folder)
     require_own(folder)
-    weights = {name: weight.detach().cpu().contiguous() for name, weight in model.state_dict().items()}
+    if precision not in KEPT_PRECISIONS:
+        raise SettingError(f"weights are kept as {' or '.join(KEPT_PRECISIONS)}, got {precision!r}")
+    kept = getattr(torch, precision)
+    weights = {name: weight.detach().cpu().to(kept).contiguous() for name, weight in model.state_dict().items()}
     contents = {
         "weights.safetensors": to_bytes(weights),
         "graph.safetensors": to_bytes({name: torch.from_numpy(array) for name, array in graph.arrays().items()}),
@@ -168,7 +174,10 @@ def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
         manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
         found, files = int(manifest["format"]), dict(manifest["files"])
     except FileNotFoundError:
-        raise RunError(f"there is no run in {folder} (no {MANIFEST}); `staypositive train --out` makes one") from None
+        raise RunError(
+            f"there is no run in {folder} (no {MANIFEST}); `staypositive train --out` makes one, "
+            f"and the package holds {', '.join(packaged_runs())}"
+        ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{folder / MANIFEST} is damaged: {type(error).__name__}: {error}") from None
     if found > FORMAT:

@@ -20,11 +20,20 @@ from staypositive.calibration import (
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, Ranks, negative_log_likelihood
 from staypositive.graph import Facts, KnowledgeGraph, add_facts
-from staypositive.inference import Predictor, Query, answer_set, measure_sets, read_queries
+from staypositive.inference import (
+    Predictor,
+    Query,
+    Support,
+    answer_set,
+    measure_sets,
+    read_queries,
+    support_table,
+)
 from staypositive.models import BilinearModel, Scorer, build_model
 from staypositive.run.folder import load_parts, save_parts
 from staypositive.run.growing import carry_over, require_free_rows, require_reached
 from staypositive.run.measuring import FILTERS, classification_report, rank_split, ranking_report
+from staypositive.run.packaged import find_run
 from staypositive.run.provenance import of_graph
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
@@ -138,13 +147,15 @@ class Run:
         *,
         top: int = 10,
         exclude_known: bool = False,
+        exclude_self: bool = False,
         candidates: str | Iterable[str] | None = None,
         prior: float | None = None,
     ) -> pd.DataFrame:
         """Answer (h, r, ?), (?, r, t) or (h, ?, t), or judge a triple; see `Predictor.predict`."""
         return self.predictor.predict(
-            head, relation, tail, top=top, exclude_known=exclude_known, candidates=candidates, prior=prior
-        )
+            head, relation, tail, top=top, exclude_known=exclude_known, exclude_self=exclude_self,
+            candidates=candidates, prior=prior,
+        )  # fmt: skip
 
     def answer_set(
         self,
@@ -161,7 +172,7 @@ class Run:
         `per_relation` uses the relation's own facts where it has enough, so that the promise holds for each.
         """
         query = Query(head, relation, tail)
-        return answer_set(self.predictor, self._conformal, query, coverage, per_relation=per_relation, prior=prior)
+        return answer_set(self.predictor, self.conformal, query, coverage, per_relation=per_relation, prior=prior)
 
     def measure_sets(
         self,
@@ -174,12 +185,8 @@ class Run:
         """Return how often answer sets hold the true answers of a split, and how large they are, by side."""
         facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
         return measure_sets(
-            self.predictor, self._conformal, facts, known, coverage, per_relation=per_relation, progress=progress
+            self.predictor, self.conformal, facts, known, coverage, per_relation=per_relation, progress=progress
         )
-
-    @cached_property
-    def _conformal(self) -> Conformal:
-        return Conformal.fit(self._scorer, self.graph.valid.facts)
 
     def predict_file(self, path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
         """Answer a file of queries, `?` for the missing part; options as in `Predictor.answer`."""
@@ -221,8 +228,20 @@ class Run:
         provenance = self.provenance | of_graph(graph) | {"added": [*self.provenance.get("added", []), more]}
         return Run(graph, model, self.settings, self.history, self.best_epoch, provenance, calibrator=self.calibrator)
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the run to a folder, whole or not at all; a run already there is replaced."""
+    def support(self, head: str, relation: str, tail: str, top: int = 10) -> pd.DataFrame:
+        """Return the training facts that support a triple most; see `inference.support`."""
+        return support_table(self.predictor, Support(self.predictor), head, relation, tail, top)
+
+    @cached_property
+    def conformal(self) -> Conformal:
+        """How strange validation facts are: what answer sets are calibrated on."""
+        return Conformal.fit(self._scorer, self.graph.valid.facts)
+
+    def save(self, folder: str | os.PathLike[str], precision: str = "float32") -> Path:
+        """Write the run to a folder, whole or not at all; a run already there is replaced.
+
+        `precision="float16"` halves the weights on disk; they are computed with in 32 bits again.
+        """
         return save_parts(
             folder,
             graph=self.graph,
@@ -232,12 +251,16 @@ class Run:
             metrics=self.metrics,
             calibrator=self.calibrator,
             provenance=self.provenance | {"best_epoch": self.best_epoch},
+            precision=precision,
         )
 
 
 def load_run(folder: str | os.PathLike[str]) -> Run:
-    """Read a run from its folder; a missing, damaged or too new one is a `RunError` that says so."""
-    parts = load_parts(folder)
+    """Read a run from its folder, or one of the package by name (`"geo-demo"`).
+
+    A missing, damaged or too new one is a `RunError` that says so.
+    """
+    parts = load_parts(find_run(folder))
     return Run(
         parts.graph,
         parts.model,

@@ -42,9 +42,8 @@ class MomentEngine(ReferenceEngine):
         )
         of_rows = spread(rows, of_gram)
         of_rows.index_add_(0, batch.heads, of_heads).index_add_(0, batch.tails, of_tails)
-        (of_weights,) = torch.autograd.grad(batch.entity_rows, batch.entity_weights, of_rows)
         self.optimiser.begin_step(batch.key)
-        self.optimiser.update("entities", None, of_weights)
+        self.optimiser.update("entities", None, _through_bound(batch.entity_rows, batch.entity_weights, of_rows))
         for table, gradient in zip(("relations", *shared), (of_relations, *of_shared), strict=True):
             self.optimiser.update(table, None, gradient)
         return {name: term.detach() for name, term in terms.items()}
@@ -53,12 +52,15 @@ class MomentEngine(ReferenceEngine):
 class SpreadEngine(ReferenceEngine):
     """For graphs whose table is too large for two products a step: steps that change their facts' rows alone.
 
-    G follows those rows exactly, by their old and new outer products. ∂L/∂G adds up, and every `spread_every` steps
-    it is spread over all rows at once.
+    Those rows take the whole gradient, that through G included, and G follows them exactly, by their old and new
+    outer products. For the others ∂L/∂G adds up, and every `spread_every` steps they take it at once.
     """
 
     gram: Tensor
     pending: Tensor
+    """∂L/∂G of the steps since rows were last spread to."""
+    taken: Tensor
+    """What each row has taken of that already, shape (|E|, row width)."""
 
     def _step(self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor) -> dict[str, Tensor]:
         model, objective = self.model, self.objective
@@ -75,7 +77,10 @@ class SpreadEngine(ReferenceEngine):
         )  # fmt: skip
         shared = model.shared()
         of_own, of_gram, *others = _gradients(terms, batch.entity_weights, gram, all_relations, *shared.values())
-        self.gram = gram.detach()
+        self.gram, through_gram = gram.detach(), spread(batch.entity_rows.detach(), of_gram)
+        of_own += _through_bound(batch.entity_rows, batch.entity_weights, through_gram)
+        self.taken[ids] += through_gram
+        self.pending += of_gram
         self.optimiser.begin_step(batch.key)
         for table, gradient in zip(("relations", *shared), others, strict=True):
             self.optimiser.update(table, None, gradient)
@@ -83,7 +88,6 @@ class SpreadEngine(ReferenceEngine):
         with torch.no_grad():
             old, new = batch.entity_rows, model.entity_rows(ids)
             self.gram += new.T @ new - old.T @ old
-            self.pending += of_gram
         if self.steps % objective.spread_every == 0:
             self._spread()
         return {name: term.detach() for name, term in terms.items()}
@@ -92,19 +96,25 @@ class SpreadEngine(ReferenceEngine):
         """Let every row take what has been pending."""
         weights = leaf(self.model.entities)
         rows = self.model.form_entity_rows(weights)
-        (of_weights,) = torch.autograd.grad(rows, weights, spread(rows.detach(), self.pending))
-        self.optimiser.update("entities", None, of_weights)
+        left = spread(rows.detach(), self.pending) - self.taken
+        self.optimiser.update("entities", None, _through_bound(rows, weights, left))
         self._form_gram()
 
     @torch.no_grad()
     def _form_gram(self) -> None:
         rows = self.model.entity_rows()
         self.gram = rows.T @ rows
-        self.pending = torch.zeros_like(self.gram)
+        self.pending, self.taken = torch.zeros_like(self.gram), torch.zeros_like(rows)
+
+
+def _through_bound(rows: Tensor, weights: Tensor, gradient: Tensor) -> Tensor:
+    """Return what a gradient of rows means for the weights that they are formed from."""
+    return torch.autograd.grad(rows, weights, gradient, retain_graph=True)[0]
 
 
 def _gradients(terms: dict[str, Tensor], *inputs: Tensor) -> tuple[Tensor, ...]:
     """Return the gradients of the terms' sum; zeros where that is not finite, so that a bad step changes nothing."""
     loss = torch.stack(list(terms.values())).sum()
     finite = torch.isfinite(loss)
-    return tuple(torch.where(finite, part, torch.zeros_like(part)) for part in torch.autograd.grad(loss, inputs))
+    found = torch.autograd.grad(loss, inputs, retain_graph=True)
+    return tuple(torch.where(finite, part, torch.zeros_like(part)) for part in found)

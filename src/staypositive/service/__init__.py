@@ -1,0 +1,6 @@
+"""The service: a run's answers over HTTP, and the explorer page. Needs the extra `serve` (FastAPI and uvicorn)."""
+
+from staypositive.service.app import create_app
+from staypositive.service.limits import Limits
+
+__all__ = ["Limits", "create_app"]

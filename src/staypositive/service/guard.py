@@ -1,0 +1,147 @@
+"""The gate before every request: host, token, size and time; and the headers on every answer."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import time
+from collections.abc import Collection
+
+import anyio
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from staypositive.service.limits import Limits
+from staypositive.service.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+OPEN_PATHS = frozenset({"/", "/docs", "/health", "/ready"})
+"""What needs no token: the page itself holds nothing of the run."""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+
+
+def failure(code: str, message: str, suggestions: Collection[str] = ()) -> dict[str, object]:
+    """Return the body of every answer that is none."""
+    return {"error": {"code": code, "message": message, "suggestions": list(suggestions)}}
+
+
+class Guard:
+    """ASGI middleware, outermost: nothing behind it sees a request that it refuses."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        metrics: Metrics,
+        token: str | None,
+        hosts: Collection[str],
+        paths: Collection[str],
+    ) -> None:
+        self.app, self.limits, self.metrics, self.token = app, limits, metrics, token
+        self.hosts, self.paths = frozenset(hosts) | LOOPBACK, frozenset(paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it at once."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        status, began = 0, time.perf_counter()
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        self.metrics.in_flight += 1
+        try:
+            refusal = self._refusal(scope["path"], Headers(scope=scope))
+            if refusal is not None:
+                await _answer(sending, *refusal)
+                return
+            try:
+                with anyio.fail_after(self.limits.seconds):
+                    await self.app(scope, self._bounded(receive), sending)
+            except TimeoutError:
+                if status:
+                    raise
+                said = f"this took longer than {self.limits.seconds:g} seconds; ask for less"
+                await _answer(sending, 504, failure("timeout", said))
+            except Exception:
+                if status:
+                    raise
+                log.exception("request failed: %s", scope["path"])
+                await _answer(sending, 500, failure("internal", "something broke here; the server's log says what"))
+        finally:
+            self.metrics.in_flight -= 1
+            path = scope["path"] if scope["path"] in self.paths else "other"
+            self.metrics.record(path, status or 500, time.perf_counter() - began)
+
+    def _refusal(self, path: str, headers: Headers) -> tuple[int, dict[str, object], dict[str, str]] | None:
+        """Return the answer to a request that may not come in."""
+        if self.token is None and _name(headers.get("host", "")) not in self.hosts:  # a rebound name, in a browser
+            return 421, failure("host", "this service answers to its own address alone"), {}
+        if self.token is not None and path not in OPEN_PATHS and not path.startswith("/assets/"):
+            kind, _, given = headers.get("authorization", "").partition(" ")
+            if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):
+                said = "this service needs a token: Authorization: Bearer TOKEN"
+                return 401, failure("token", said), {"www-authenticate": "Bearer"}
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > self.limits.body_bytes:
+            return 413, failure("too_large", _too_large(self.limits.body_bytes)), {}
+        return None
+
+    def _bounded(self, receive: Receive) -> Receive:
+        """Return `receive`, but for bodies that grow past the limit, whatever their headers say."""
+        left = self.limits.body_bytes
+
+        async def receiving() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise HTTPException(413, _too_large(self.limits.body_bytes))
+            return message
+
+        return receiving
+
+
+def _name(host: str) -> str:
+    """Return a Host header without its port.
+
+    >>> _name("[::1]:8000"), _name("localhost:80"), _name("Example.org")
+    ('[::1]', 'localhost', 'example.org')
+    """
+    bare, colon, port = host.rpartition(":")
+    return (bare if colon and port.isdecimal() else host).lower()
+
+
+def _too_large(limit: int) -> str:
+    return f"the body is larger than {limit:,} bytes; send it in parts"
+
+
+async def _answer(send: Send, status: int, body: dict[str, object], headers: dict[str, str] | None = None) -> None:
+    data = json.dumps(body).encode()
+    given = {"content-type": "application/json", "content-length": str(len(data))} | (headers or {})
+    raw = [(name.encode(), value.encode()) for name, value in given.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": data})
