@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from staypositive.experiments import read_index
-from staypositive.experiments.paper import load_paper
+from staypositive.experiments.paper import elsewhere, load_paper
 from staypositive.graph import CATALOGUE
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -325,6 +325,71 @@ def service(rows: Rows) -> str:
 RANKED = {"mrr": "MRR", "hits@1": "Hit@1"}
 CLASSIFIED = {"nll": "NLL", "brier": "Brier", "auc": "AUC", "nll_platt": "NLL, Platt", "brier_platt": "Brier, Platt"}
 
+
+def second_moment_until(rows: Rows) -> str:
+    """Seconds of training to an MRR, a line a seed."""
+    own: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row["experiment"] == "second-moment-until":
+            own.setdefault(row["seed"], {})[row["metric"]] = float(row["value"])
+    lines = [
+        [seed, *(f"{f['seconds']:.1f} {f['first_epoch_seconds']:.1f} {f['epochs']:.0f} {f['mrr']:.3f}".split())]
+        for seed, f in sorted(own.items())
+    ]
+    return markdown(["seed", "seconds of training", "of them the first epoch's", "epochs", "validation MRR"], lines)
+
+
+def _seeds(values: list[float]) -> str:
+    """Mean and spread of some seeds' figures."""
+    spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.3f}{spread}"
+
+
+def _second_moment(rows: Rows, wanted: Callable[[Row], bool]) -> dict[tuple[str, str], dict[str, list[float]]]:
+    """The figures of the second-moment runs by dataset and calibration, then by metric, one a seed."""
+    own: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for row in rows:
+        if row["experiment"] == "second-moment" and wanted(row):
+            figures = own.setdefault((row["dataset"], row["calibration"]), {})
+            figures.setdefault(row["metric"], []).append(float(row["value"]))
+    return own
+
+
+def second_moment_ranking(rows: Rows) -> str:
+    """Our filtered realistic ranking beside published figures, dataset by dataset."""
+
+    def is_plain(row: Row) -> bool:
+        return (row["filter"], row["ties"], row["side"]) == ("filtered", "realistic", "both")
+
+    lines = []
+    for (dataset, _), figures in sorted(_second_moment(rows, is_plain).items()):
+        ours = [_seeds(figures[name]) for name in ("mrr", "hits@1", "hits@10")]
+        lines.append([f"**{dataset}**: second moment, no negatives", *ours, "here"])
+        for other in elsewhere("ranking"):
+            if dataset in other:
+                theirs = [f"{other[dataset][name]:.3f}" if name in other[dataset] else "" for name in RANKING_COLUMNS]
+                lines.append([f"{dataset}: {other['system']}", *theirs, other["source"]])
+    return markdown(["", "MRR", "Hits@1", "Hits@10", "source"], lines)
+
+
+def second_moment_probabilities(rows: Rows) -> str:
+    """Our classification by calibration beside published figures."""
+    lines = []
+    for (dataset, way), figures in sorted(_second_moment(rows, lambda row: bool(row["calibration"])).items()):
+        ours = [_seeds(figures[name]) if name in figures else "" for name in PROBABILITY_COLUMNS]
+        lines.append([f"**{dataset}**: {way}{' (no negative label)' if way == 'posterior' else ''}", *ours, "here"])
+    for other in elsewhere("probabilities"):
+        for dataset in ("FB13", "WN11"):
+            if dataset in other:
+                found = other[dataset]
+                theirs = [f"{found[name]:.3f}" if name in found else "" for name in PROBABILITY_COLUMNS]
+                lines.append([f"{dataset}: {other['system']}", *theirs, other["source"]])
+    return markdown(["", "NLL", "Brier", "ECE", "AUC", "accuracy, thresholds by relation", "source"], lines)
+
+
+RANKING_COLUMNS = ("mrr", "hits@1", "hits@10")
+PROBABILITY_COLUMNS = ("nll", "brier", "ece", "auc", "accuracy_relation_thresholds")
+
 TABLES: dict[str, Callable[[Rows], str]] = {
     "table2-classification": lambda rows: table2(rows, "classification", CLASSIFIED),
     "table2-ranking": lambda rows: table2(rows, "ranking", RANKED),
@@ -348,6 +413,9 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "speed-theorem": speed_theorem,
     "engines-agree": engines_agree,
     "speed-ranking": speed_ranking,
+    "second-moment-until": second_moment_until,
+    "second-moment-ranking": second_moment_ranking,
+    "second-moment-probabilities": second_moment_probabilities,
     "pykeen-side": pykeen_side,
     "pykeen-side-setting": pykeen_side_setting,
 }

@@ -140,3 +140,10 @@ def load_paper() -> Paper:
     return Paper(
         rule, data["quick"], grids, cells(rows), cells(more), tuple(data["ablations"]["variants"]), own_rules
     )
+
+
+@cache
+def elsewhere(kind: str) -> tuple[dict[str, Any], ...]:
+    """Return published figures of other systems: of `ranking` or of `probabilities`, by dataset and metric."""
+    data = tomllib.loads((Path(__file__).parent / "elsewhere.toml").read_text("utf-8"))
+    return tuple(data[kind])
