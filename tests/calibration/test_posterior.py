@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -159,6 +161,24 @@ def test_logistic_and_beta() -> None:
         logistic.apply(z)
     with pytest.raises(InputError, match="not to logits"):
         BackgroundLogistic.fit(z, truth)
+
+
+def test_relations_have_lines_of_their_own() -> None:
+    draw = np.random.default_rng(5)
+    truth = np.arange(6000) % 2 == 0
+    relations = np.arange(6000) % 3  # of relation 0 the scores say nothing, of 2 there are few labels
+    z = draw.normal(size=6000) + np.where(relations == 0, 0, 2 * truth)
+    keep = (relations != 2) | (np.arange(6000) < 90)
+    features = dataclasses.replace(features_of(z), relations=relations).select(keep)
+    fitted = BackgroundLogistic.fit_features(features, truth[keep])
+    assert fitted.relations == (0, 1)
+    (flat, _), (steep, _) = fitted.lines
+    assert flat < 0.2
+    assert steep > 1.1
+    for mine in (features.relations == 0, features.relations == 1):
+        columns = np.stack([fitted.apply_features(features)[mine], np.ones(mine.sum())], axis=1)
+        unexplained = columns.T @ (truth[keep][mine] - 1 / (1 + np.exp(-columns[:, 0])))
+        assert abs(unexplained[1]) < 10  # Newton's method has arrived: what is left is the penalty's pull
 
 
 @pytest.mark.parametrize("method", ["posterior", "background-logistic", "beta"])

@@ -96,13 +96,18 @@ class Posterior(FeatureCalibrator):
 
 @dataclass(frozen=True)
 class BackgroundLogistic(FeatureCalibrator):
-    """Logistic regression on both sides' scores, asinh z-scores and the product of scores, with labelled triples."""
+    """Logistic regression on both sides' scores, asinh z-scores and the product of scores, with labelled triples.
+
+    Relations with enough labelled triples have a slope and an offset of their own on top, drawn to 1 and 0.
+    """
 
     name: ClassVar[str] = "background-logistic"
     centres: tuple[float, ...]
     spreads: tuple[float, ...]
     weights: tuple[float, ...]
     offset: float
+    relations: tuple[int, ...] = ()
+    lines: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def fit_features(cls, features: Features, truth: NDArray[np.bool_]) -> BackgroundLogistic:
@@ -111,15 +116,42 @@ class BackgroundLogistic(FeatureCalibrator):
 
         columns = _columns(features)
         centres, spreads = columns.mean(0), columns.std(0) + 1e-12
-        model = LogisticRegression(C=10.0, max_iter=1000).fit((columns - centres) / spreads, truth)
+        scaled = (columns - centres) / spreads
+        model = LogisticRegression(C=10.0, max_iter=1000).fit(scaled, truth)
         weights, offset = model.coef_[0], float(model.intercept_[0])
+        common = scaled @ weights + offset
+        relations = [
+            int(relation)
+            for relation in np.unique(features.relations)
+            if (features.relations == relation).sum() >= ENOUGH
+        ]
+        lines = [_line(common[mine], truth[mine]) for mine in (features.relations == r for r in relations)]
         parts = [tuple(map(float, part)) for part in (centres, spreads, weights)]
-        return cls(float(truth.mean()), parts[0], parts[1], parts[2], offset)
+        return cls(float(truth.mean()), parts[0], parts[1], parts[2], offset, tuple(relations), tuple(lines))
 
     def apply_features(self, features: Features) -> Floats:
-        """Return the linear part."""
+        """Return the linear part, by the relation's own line if it has one."""
         scaled = (_columns(features) - np.array(self.centres)) / np.array(self.spreads)
-        return np.asarray(scaled @ np.array(self.weights) + self.offset)
+        logits = np.asarray(scaled @ np.array(self.weights) + self.offset)
+        for relation, (slope, offset) in zip(self.relations, self.lines, strict=True):
+            mine = features.relations == relation
+            logits[mine] = slope * logits[mine] + offset
+        return logits
+
+
+def _line(logits: Floats, truth: NDArray[np.bool_], draw: float = 10.0, steps: int = 30) -> tuple[float, float]:
+    """Fit truth ~ slope · logit + offset by Newton's method, with a penalty that draws the line to (1, 0)."""
+    columns, prior, line = (
+        np.stack([logits, np.ones_like(logits)], axis=1),
+        np.array([1.0, 0.0]),
+        np.array([1.0, 0.0]),
+    )
+    for _ in range(steps):
+        chances = 1 / (1 + np.exp(-columns @ line))
+        slope = columns.T @ (truth - chances) - draw * (line - prior)
+        curvature = (columns * (chances * (1 - chances))[:, None]).T @ columns + draw * np.eye(2)
+        line = line + np.linalg.solve(curvature, slope)
+    return float(line[0]), float(line[1])
 
 
 def _columns(features: Features) -> Floats:
