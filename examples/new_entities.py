@@ -14,8 +14,10 @@ import numpy as np
 import staypositive as sp
 from staypositive.cli.common import Speaker
 from staypositive.evaluation import rank_facts, ranking_metrics
+from staypositive.experiments import write_rows
 from staypositive.graph.knowledge_graph import encode
 from staypositive.models import Scorer
+from staypositive.run.provenance import code_commit, device_name
 
 Fact = tuple[str, str, str]
 
@@ -83,8 +85,9 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--learning-rate", type=float, default=0.5)
     parser.add_argument("--ridge", type=float, nargs="*", default=[None])
+    parser.add_argument("--index", help="put the figures into this index of results")
     chosen = vars(parser.parse_args())
-    data, share, ridges = (chosen.pop(name) for name in ("data", "share", "ridge"))
+    data, share, ridges, index = (chosen.pop(name) for name in ("data", "share", "ridge", "index"))
     speaker = Speaker(warnings=False)
     held = hold_out(sp.load_graph(data), share)
     speaker.say(
@@ -102,6 +105,24 @@ def main() -> None:
         ["entities", *header],
         [[name, *(row[key] for key in header)] for name, row in rows.items()],
     )
+    if index:
+        command = f"python examples/new_entities.py {data} " + " ".join(
+            f"--{name.replace('_', '-')} {value}" for name, value in chosen.items()
+        )
+        common = {
+            "experiment": "new-entities", "dataset": data, "model": chosen["model"], "objective": chosen["objective"],
+            "dim": chosen["dim"], "seed": 0, "split": "held-out entities", "side": "both", "filter": "filtered",
+            "ties": "realistic", "negatives_drawn": 0, "selected_on": "fixed", "version": sp.__version__,
+            "device": device_name(small.model.entities.device), "commit": code_commit(), "command": command,
+        }  # fmt: skip
+        write_rows(
+            index,
+            [
+                common | {"setting": f"{name}; epochs {chosen['epochs']}", "metric": metric, "value": row[metric]}
+                for name, row in rows.items()
+                for metric in ("mrr", "hits@1", "hits@10", "chance")
+            ],
+        )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 
 import staypositive as sp
+from staypositive.experiments import write_rows
+from staypositive.run.provenance import code_commit, device_name
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -146,6 +148,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=2000)
     parser.add_argument("--dim", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--index", help="put the figures into this index of results")
     chosen = parser.parse_args()
     shop = plant(chosen.users, chosen.items)
     print(f"{chosen.users:,} users, {chosen.items:,} items, {len(shop.train):,} likes to learn from")
@@ -153,9 +156,24 @@ def main() -> None:
     run = train(shop, chosen.dim, chosen.epochs)
     print(f"trained in {time.perf_counter() - start:.0f} s, without drawing a pair\n")
     print(f"{'':14}recall@20  NDCG@100")
-    for name, found in compare(shop, run, chosen.dim).items():
+    figures = compare(shop, run, chosen.dim)
+    for name, found in figures.items():
         print(f"{name:14}{found['recall@20']:9.3f}{found['NDCG@100']:10.3f}")
-    ask(shop, run)
+    figures["second moment"] |= ask(shop, run)
+    if chosen.index:
+        common = {
+            "experiment": "recommender", "dataset": "planted likes", "dim": chosen.dim, "seed": 0, "split": "test",
+            "negatives_drawn": 0, "selected_on": "test", "device": device_name(run.model.entities.device),
+            "version": sp.__version__, "commit": code_commit(), "command": "python examples/recommender.py",
+        }  # fmt: skip
+        write_rows(
+            chosen.index,
+            [
+                common | {"model": name, "metric": metric, "value": float(value)}
+                for name, found in figures.items()
+                for metric, value in found.items()
+            ],
+        )
 
 
 def next_likes(shop: Shop, run: sp.Run, user: int, top: int = 5) -> tuple[list[int], Floats, Floats]:
@@ -169,18 +187,20 @@ def next_likes(shop: Shop, run: sp.Run, user: int, top: int = 5) -> tuple[list[i
     return items, answers["probability"].to_numpy(), chance * 0.1 / (1 - 0.9 * chance)  # given that it is still new
 
 
-def ask(shop: Shop, run: sp.Run, user: int = 0) -> None:
-    """Print probabilities beside the true ones, for one user and for many, and an answer set."""
+def ask(shop: Shop, run: sp.Run, user: int = 0) -> dict[str, float]:
+    """Print probabilities beside the true ones, for one user and for many, and an answer set; return the means."""
     run.calibrate("beta")
     print(f"\nuser {user}, next      probability   true chance")
     for item, said, true in zip(*next_likes(shop, run, user), strict=True):
         print(f"item {item:<13}{said:13.3f}{true:14.3f}")
     many = [next_likes(shop, run, one) for one in range(100)]
-    print(f"100 users, mean   {np.mean([m[1] for m in many]):13.3f}{np.mean([m[2] for m in many]):14.3f}")
+    means = {name: float(np.mean([m[place] for m in many])) for place, name in ((1, "said"), (2, "true"))}
+    print(f"100 users, mean   {means['said']:13.3f}{means['true']:14.3f}")
     size = len(run.answer_set(head=f"user {user}", relation="likes", coverage=0.8))
     found = run.measure_sets("test", 0.8)["tail"]
     print(f"\nuser {user}'s answer set at 80%: {size} of {shop.chance.shape[1]} items")
     print(f"all held-out likes: {found['coverage']:.1%} inside, {found['median_size']:.0f} items in the median")
+    return means | {"coverage": found["coverage"], "median_size": found["median_size"]}
 
 
 if __name__ == "__main__":

@@ -387,6 +387,49 @@ def second_moment_probabilities(rows: Rows) -> str:
     return markdown(["", "NLL", "Brier", "ECE", "AUC", "accuracy, thresholds by relation", "source"], lines)
 
 
+def recommender(rows: Rows) -> str:
+    """How well each ranks held-out likes."""
+    own: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row["experiment"] == "recommender":
+            own.setdefault(row["model"], {})[row["metric"]] = float(row["value"])
+    said = {
+        "popularity": "popularity",
+        "iALS": "iALS: the same loss with L2, by alternating least squares",
+        "second moment": "second moment, by gradient steps",
+        "the truth": "the true chances: no recommender can do better",
+    }
+    lines = [[said[name], f"{own[name]['recall@20']:.3f}", f"{own[name]['NDCG@100']:.3f}"] for name in said]
+    return markdown(["", "recall@20", "NDCG@100"], lines)
+
+
+def recommender_probabilities(rows: Rows) -> str:
+    """What the recommender states, and what is true."""
+    own = {row["metric"]: float(row["value"]) for row in rows if row["experiment"] == "recommender"}
+    lines = [
+        ["the five best items of 100 users: stated probability, mean", f"{own['said']:.3f}"],
+        ["the same items: true chance, mean", f"{own['true']:.3f}"],
+        ["held-out likes inside their answer sets at 80%", f"{own['coverage']:.1%}"],
+        ["items in such a set, median", f"{own['median_size']:,.0f}"],
+    ]
+    return markdown(["", ""], lines)
+
+
+def new_entities(rows: Rows) -> str:
+    """MRR of entities that were folded in, beside those trained with."""
+    own: dict[tuple[str, ...], dict[str, float]] = {}
+    for row in rows:
+        if row["experiment"] == "new-entities" and row["metric"] in ("mrr", "chance"):
+            side, _, epochs = row["setting"].partition("; ")
+            key = (row["dataset"], f"{row['objective']}, {row['model']}, dim {row['dim']}, {epochs}")
+            own.setdefault(key, {})[side if row["metric"] == "mrr" else "chance"] = float(row["value"])
+    lines = [
+        [*key, *(f"{found[name]:.3f}" for name in ("folded in", "trained with them", "chance"))]
+        for key, found in own.items()
+    ]
+    return markdown(["data", "objective, model", "folded in, MRR", "trained with, MRR", "chance"], lines)
+
+
 RANKING_COLUMNS = ("mrr", "hits@1", "hits@10")
 PROBABILITY_COLUMNS = ("nll", "brier", "ece", "auc", "accuracy_relation_thresholds")
 
@@ -413,6 +456,9 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "speed-theorem": speed_theorem,
     "engines-agree": engines_agree,
     "speed-ranking": speed_ranking,
+    "recommender": recommender,
+    "recommender-probabilities": recommender_probabilities,
+    "new-entities": new_entities,
     "second-moment-until": second_moment_until,
     "second-moment-ranking": second_moment_ranking,
     "second-moment-probabilities": second_moment_probabilities,
