@@ -1,0 +1,116 @@
+"""Tables of the paper, reproduced."""
+
+from __future__ import annotations
+
+import statistics
+
+from staypositive.experiments.paper import load_paper
+from tables.common import Row, Rows, by_setting, markdown
+
+RANKED = {"mrr": "MRR", "hits@1": "Hit@1"}
+
+
+CLASSIFIED = {"nll": "NLL", "brier": "Brier", "auc": "AUC", "nll_platt": "NLL, Platt", "brier_platt": "Brier, Platt"}
+
+
+def cells_of_table2(rows: Rows, kind: str, ties: str = "realistic") -> dict[tuple[str, str], dict[str, list[Row]]]:
+    """The rows of Table 2 by (dataset, row of the table) and metric."""
+    found: dict[tuple[str, str], dict[str, list[Row]]] = {}
+    for cell in load_paper().table2:
+        for row in rows:
+            if (
+                row["experiment"] == "table2"
+                and (row["dataset"], row["model"], row["objective"]) == (cell.dataset, cell.model, cell.objective)
+                and (bool(row["filter"]) == (kind == "ranking"))
+                and row["side"] in ("", "both")
+                and row["filter"] in ("", "filtered")
+                and row["ties"] in ("", ties)
+            ):
+                found.setdefault((cell.dataset, cell.name), {}).setdefault(row["metric"], []).append(row)
+    return found
+
+
+def table2(rows: Rows, kind: str, metrics: dict[str, str], ties: str = "realistic") -> str:
+    """Our numbers of Table 2, the paper's in brackets."""
+    lines = []
+    for (dataset, name), cell in cells_of_table2(rows, kind, ties).items():
+        shown = []
+        for metric in metrics:
+            values = [float(row["value"]) for row in cell[metric]]
+            spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+            mean, published = statistics.fmean(values), cell[metric][0]["published"]
+            beside = f" ({float(published):.3f}, {mean / float(published) - 1:+.1%})" if published else ""
+            shown.append(f"{mean:.3f}{spread}{beside}")
+        lines.append([dataset, name, *shown])
+    return markdown(["data", "model", *metrics.values()], lines)
+
+
+def table2_settings(rows: Rows) -> str:
+    """The setting chosen for each cell, and what it drew."""
+    lines = []
+    for kind, metric in (("classification", "nll"), ("ranking", "mrr")):
+        for (dataset, name), cell in cells_of_table2(rows, kind).items():
+            row = cell[metric][0]
+            drawn = {int(one["negatives_drawn"]) for one in cell[metric]}
+            lines.append([dataset, name, row["setting"], f"{max(drawn):,}", row["device"], row["commit"][:10]])
+    return markdown(["data", "model", "setting", "negatives drawn", "device", "commit"], lines)
+
+
+def table1(rows: Rows) -> str:
+    """The share of an epoch that drawing negatives takes."""
+    lines = [
+        [model, *setting.split(", batch")[0].split(", "), f"{cell['drawing_seconds']:.2f}",
+         f"{cell['rest_seconds']:.2f}", f"{cell['share']:.1%}"]
+        for (model, setting), cell in by_setting(rows, "table1").items()
+    ]  # fmt: skip
+    return markdown(["model", "engine", "sampler", "drawing, s", "the rest, s", "share of drawing"], lines)
+
+
+def figure2(rows: Rows) -> str:
+    """The reduction of epoch time by negative ratio."""
+    own = by_setting(rows, "figure2")
+    kinds = list(dict.fromkeys(setting.split(", batch")[0] for _, setting in own))
+    ratios = sorted({int(setting.rpartition(" ")[2]) for _, setting in own})
+    lines = []
+    for kind in kinds:
+        found = {
+            int(setting.rpartition(" ")[2]): cell["reduction"]
+            for (_, setting), cell in own.items()
+            if setting.startswith(kind + ",")
+        }
+        lines.append([kind, *(f"{found[n]:.1%}" if n in found else "" for n in ratios)])
+    return markdown(["engine, sampler", *(f"n = {n}" for n in ratios)], lines)
+
+
+def theorem1(rows: Rows) -> str:
+    """The sum of all scores at the largest size, by model, and the peak memory of both ways."""
+    lines = []
+    own = by_setting(rows, "theorems")
+    for model in dict.fromkeys(model for model, _ in own):
+        sums = {s: c for (m, s), c in own.items() if m == model and "theorem_seconds" in c}
+        peak = next((c for (m, _), c in own.items() if m == model and "theorem_peak_mb" in c), None)
+        if not sums or peak is None:
+            continue
+        setting, cell = max(sums.items(), key=lambda item: item[1]["enumeration_seconds"])
+        lines.append(
+            [model, setting.partition(", ")[2], f"{1e3 * cell['theorem_seconds']:.2f}",
+             f"{1e3 * cell['enumeration_seconds']:.0f}",
+             f"{cell['enumeration_seconds'] / cell['theorem_seconds']:.0f}", f"{peak['theorem_peak_mb']:.1f}",
+             f"{peak['enumeration_peak_mb']:.0f}"]
+        )  # fmt: skip
+    header = ["model", "largest", "Theorem 1, ms", "enumeration, ms", "ratio", "peak, MB", "peak of enumeration, MB"]
+    return markdown(header, lines)
+
+
+def theorem23(rows: Rows) -> str:
+    """Epochs without negatives and with them, as multiples."""
+    found = {
+        setting: cell["epoch_seconds"]
+        for (_, setting), cell in by_setting(rows, "theorems").items()
+        if "epoch_seconds" in cell
+    }
+    if not found:
+        return markdown(["negatives", "s an epoch", "times that without"], [])
+    counts = {int(s.rpartition("negatives ")[2]) if "negatives" in s else 0: v for s, v in found.items()}
+    lines = [[str(n), f"{counts[n]:.3f}", f"{counts[n] / counts[0]:.2f}"] for n in sorted(counts)]
+    return markdown(["negatives", "s an epoch", "times that without"], lines)

@@ -1,0 +1,111 @@
+"""Tables of what goes past the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from staypositive.experiments.paper import elsewhere
+from tables.common import Row, Rows, markdown, seeds
+
+RANKING_COLUMNS = ("mrr", "hits@1", "hits@10")
+
+
+PROBABILITY_COLUMNS = ("nll", "brier", "ece", "auc", "accuracy_relation_thresholds")
+
+
+def second_moment_until(rows: Rows) -> str:
+    """Seconds of training to an MRR, a line a seed."""
+    own: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row["experiment"] == "second-moment-until":
+            own.setdefault(row["seed"], {})[row["metric"]] = float(row["value"])
+    lines = [
+        [seed, *(f"{f['seconds']:.1f} {f['first_epoch_seconds']:.1f} {f['epochs']:.0f} {f['mrr']:.3f}".split())]
+        for seed, f in sorted(own.items())
+    ]
+    return markdown(["seed", "seconds of training", "of them the first epoch's", "epochs", "validation MRR"], lines)
+
+
+def _figures(rows: Rows, wanted: Callable[[Row], bool]) -> dict[tuple[str, str], dict[str, list[float]]]:
+    """The figures of the second-moment runs by dataset and calibration, then by metric, one a seed."""
+    own: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for row in rows:
+        if row["experiment"] == "second-moment" and wanted(row):
+            figures = own.setdefault((row["dataset"], row["calibration"]), {})
+            figures.setdefault(row["metric"], []).append(float(row["value"]))
+    return own
+
+
+def second_moment_ranking(rows: Rows) -> str:
+    """Our filtered realistic ranking beside published figures, dataset by dataset."""
+
+    def is_plain(row: Row) -> bool:
+        return (row["filter"], row["ties"], row["side"]) == ("filtered", "realistic", "both")
+
+    lines = []
+    for (dataset, _), figures in sorted(_figures(rows, is_plain).items()):
+        ours = [seeds(figures[name]) for name in ("mrr", "hits@1", "hits@10")]
+        lines.append([f"**{dataset}**: second moment, no negatives", *ours, "here"])
+        for other in elsewhere("ranking"):
+            if dataset in other:
+                theirs = [f"{other[dataset][name]:.3f}" if name in other[dataset] else "" for name in RANKING_COLUMNS]
+                lines.append([f"{dataset}: {other['system']}", *theirs, other["source"]])
+    return markdown(["", "MRR", "Hits@1", "Hits@10", "source"], lines)
+
+
+def second_moment_probabilities(rows: Rows) -> str:
+    """Our classification by calibration beside published figures."""
+    lines = []
+    for (dataset, way), figures in sorted(_figures(rows, lambda row: bool(row["calibration"])).items()):
+        ours = [seeds(figures[name]) if name in figures else "" for name in PROBABILITY_COLUMNS]
+        lines.append([f"**{dataset}**: {way}{' (no negative label)' if way == 'posterior' else ''}", *ours, "here"])
+    for other in elsewhere("probabilities"):
+        for dataset in ("FB13", "WN11"):
+            if dataset in other:
+                found = other[dataset]
+                theirs = [f"{found[name]:.3f}" if name in found else "" for name in PROBABILITY_COLUMNS]
+                lines.append([f"{dataset}: {other['system']}", *theirs, other["source"]])
+    return markdown(["", "NLL", "Brier", "ECE", "AUC", "accuracy, thresholds by relation", "source"], lines)
+
+
+def recommender(rows: Rows) -> str:
+    """How well each ranks held-out likes."""
+    own: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row["experiment"] == "recommender":
+            own.setdefault(row["model"], {})[row["metric"]] = float(row["value"])
+    said = {
+        "popularity": "popularity",
+        "iALS": "iALS: the same loss with L2, by alternating least squares",
+        "second moment": "second moment, by gradient steps",
+        "the truth": "the true chances: no recommender can do better",
+    }
+    lines = [[said[name], f"{own[name]['recall@20']:.3f}", f"{own[name]['NDCG@100']:.3f}"] for name in said]
+    return markdown(["", "recall@20", "NDCG@100"], lines)
+
+
+def recommender_probabilities(rows: Rows) -> str:
+    """What the recommender states, and what is true."""
+    own = {row["metric"]: float(row["value"]) for row in rows if row["experiment"] == "recommender"}
+    lines = [
+        ["the five best items of 100 users: stated probability, mean", f"{own['said']:.3f}"],
+        ["the same items: true chance, mean", f"{own['true']:.3f}"],
+        ["held-out likes inside their answer sets at 80%", f"{own['coverage']:.1%}"],
+        ["items in such a set, median", f"{own['median_size']:,.0f}"],
+    ]
+    return markdown(["", ""], lines)
+
+
+def new_entities(rows: Rows) -> str:
+    """MRR of entities that were folded in, beside those trained with."""
+    own: dict[tuple[str, ...], dict[str, float]] = {}
+    for row in rows:
+        if row["experiment"] == "new-entities" and row["metric"] in ("mrr", "chance"):
+            side, _, epochs = row["setting"].partition("; ")
+            key = (row["dataset"], f"{row['objective']}, {row['model']}, dim {row['dim']}, {epochs}")
+            own.setdefault(key, {})[side if row["metric"] == "mrr" else "chance"] = float(row["value"])
+    lines = [
+        [*key, *(f"{found[name]:.3f}" for name in ("folded in", "trained with them", "chance"))]
+        for key, found in own.items()
+    ]
+    return markdown(["data", "objective, model", "folded in, MRR", "trained with, MRR", "chance"], lines)
