@@ -25,6 +25,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "table2-ranking": lambda rows: paper.table2(rows, "ranking", paper.RANKED),
     "table2-optimistic": lambda rows: paper.table2(rows, "ranking", paper.RANKED, ties="optimistic"),
     "table2-settings": paper.table2_settings,
+    "claims": paper.claims,
     "table1": paper.table1,
     "service": around.service,
     "figure2": paper.figure2,
