@@ -182,7 +182,7 @@ def test_help_and_version() -> None:
         (["train", "geo", "--negatives", "3"], 2, "stay-positive has no option 'negatives'"),
         (["train", "geo", "--split", "0.8,0.1,0.1"], 2, "single file"),
         (["train", "geo", "--split", "most"], 2, "expected three shares"),
-        (["train", "geo", "--model", "transe"], 2, "transe"),
+        (["train", "geo", "--model", "rotate"], 2, "rotate"),
         (["train", "geo", "--device", "meta"], 2, "expected a device"),
         (["train", "geo", "--init-scale", "nan"], 2, "init_scale must be a finite number"),
         (["train", "geo", "--seed", "99999999999999999999"], 2, "a seed is"),
