@@ -185,7 +185,7 @@ def rows_of_cell(cell: Cell, kept: Sequence[tuple[str, Kept]]) -> list[dict[str,
             plain = row.get("filter", "filtered") == "filtered" and row.get("side", "both") == "both"
             plain = plain and row.get("ties", "realistic") == "realistic"
             if plain and row["metric"] in published:
-                row |= {"published": published[row["metric"]], "source": "Fatemi et al., Table 2"}
+                row |= {"published": published[row["metric"]], "source": "Hajimoradlou and Kazemi 2020, Table 2"}
             rows.append(row)
     return rows
 
