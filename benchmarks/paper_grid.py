@@ -3,13 +3,15 @@
     python benchmarks/paper_grid.py --graphs cache --results out --rows spDistMult,spSimplE --commit HASH
 
 Does what `staypositive reproduce` does for `--part` (table2, extended or ablations), cell by cell, and stops starting
-new cells after `--seconds`. Copy the results into `results/` and run `staypositive results collect`; the rows of
+new cells after `--seconds`; `--part background` trains the chosen runs of WN11 and FB13 again and keeps what every
+calibration starts from. Copy the results into `results/` and run `staypositive results collect`; the rows of
 ablations are written to a file of the index's columns.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 from pathlib import Path
 
@@ -17,8 +19,9 @@ import torch
 
 from staypositive.experiments.ablations import ablate
 from staypositive.experiments.index import write_rows
+from staypositive.experiments.kept import keep_background
 from staypositive.experiments.paper import load_paper
-from staypositive.experiments.table2 import Lab, decide, search
+from staypositive.experiments.table2 import Lab, chosen_records, decide, rerun, search
 from staypositive.graph import load_graph
 
 
@@ -27,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", type=Path, required=True)
     parser.add_argument("--results", type=Path, required=True)
-    parser.add_argument("--part", default="table2", choices=("table2", "extended", "ablations"))
+    parser.add_argument("--part", default="table2", choices=("table2", "extended", "ablations", "background"))
     parser.add_argument("--groups", default="", help="of ablations, by name; all unless given")
     parser.add_argument("--rows", default="spDistMult,spSimplE")
     parser.add_argument("--datasets", default="WN11,WN18AM,FB13,FB15k-237AM")
@@ -49,6 +52,12 @@ def main() -> None:
                 rows = ablate(paper, cell, graph, lab, [name for name in chosen.groups.split(",") if name])
                 write_rows(lab.path("rows", cell.slug, ".csv"), rows)
                 print(cell.slug, len(rows), "rows", round(time.perf_counter() - began, 1), flush=True)
+                continue
+            if chosen.part == "background":
+                for record in chosen_records(paper, cell, dataclasses.replace(lab, experiment="table2")):
+                    result = rerun(paper, cell, graph, lab, record, keep=keep_background)
+                    result.write(lab.path("kept", f"{cell.slug}-{record['seed']}", ".npz"))
+                print(cell.slug, "background", round(time.perf_counter() - began, 1), flush=True)
                 continue
             grid = "subset" if chosen.part == "extended" else "full"
             records = search(paper, cell, graph, lab, grid)

@@ -20,7 +20,7 @@ from staypositive.errors import DataError, InputError
 from staypositive.experiments import read_index
 from staypositive.experiments.ablations import ablate, mean_reached
 from staypositive.experiments.figure1 import density, plot_figure1, reliability
-from staypositive.experiments.kept import Kept, keep_result
+from staypositive.experiments.kept import Kept, keep_background, keep_result
 from staypositive.experiments.many import Outcome, Schedule, _best_of, train_many, validation_measure
 from staypositive.experiments.paper import Paper, load_paper
 from staypositive.experiments.table2 import Lab, best_places, chosen_records, decide, read_records, rerun, search
@@ -159,6 +159,21 @@ def test_kept_results_give_what_evaluate_gives(tmp_path: Path) -> None:
                 if row["calibration"] in report:
                     plain = row["metric"].removesuffix("_platt")
                     assert row["value"] == pytest.approx(report[row["calibration"]][plain], rel=1e-4)
+
+
+@pytest.mark.parametrize("way", ["posterior", "platt", "background-logistic"])
+def test_kept_backgrounds_give_what_evaluate_gives(tmp_path: Path, way: str) -> None:
+    graph = planted_graph()
+    run = sp.fit(graph, model="complex", objective="second-moment", dim=6, epochs=30, batch_size=64, init_scale=0.5)
+    path = tmp_path / "kept.npz"
+    keep_background(graph, run.model, {"experiment": "x"}).write(path)
+    kept = Kept.read(path)
+    assert kept.kind == "background"
+    found = {row["metric"]: row["value"] for row in kept.rows() if row["calibration"] == way}
+    run.calibrate(way)
+    expected = run.evaluate("test", ranking=False)["classification"]["all"][way]
+    for metric in ("nll", "brier", "ece", "auc", "accuracy_relation_thresholds"):
+        assert found[metric] == pytest.approx(expected[metric], abs=2e-3)  # kept in 32 bits
 
 
 def test_a_damaged_kept_result_is_named(tmp_path: Path) -> None:

@@ -181,7 +181,8 @@ def collect(results: ResultsFlag = RESULTS, as_json: JsonFlag = False, quiet: Qu
         for path in files:
             slug = path.stem.partition("-")[2].rpartition("-")[0]
             kept, file = Kept.read(path), str(path.relative_to(results))
-            rows += rows_of_cell(cells[slug], [(file, kept)]) if slug in cells else kept.rows(file)
+            of_paper = slug in cells and path.stem.startswith(("table2-", "extended-"))
+            rows += rows_of_cell(cells[slug], [(file, kept)]) if of_paper else kept.rows(file)
             done(1)
     count = write_rows(results / "index.csv", rows)
     speaker.say(f"{count} rows of {len(files)} kept results")

@@ -152,14 +152,14 @@ def settings_of_record(cell: Cell, record: Record, batch_size: int) -> Settings:
 
 def rerun(
     paper: Paper, cell: Cell, graph: KnowledgeGraph, lab: Lab, record: Record,
-    progress: Callable[[int], Any] | None = None,
+    progress: Callable[[int], Any] | None = None, keep: Callable[..., Kept] = keep_result,
 ) -> Kept:  # fmt: skip
-    """Train one chosen run again, for as many epochs as its best took, and put it to test."""
+    """Train one chosen run again, for as many epochs as its best took, and keep what `keep` does of it."""
     settings = settings_of_record(cell, record, paper.rule.batch_size(len(graph.train.facts)))
     epochs = int(record["best_epoch"])
     measure = validation_measure(graph, paper.rule.valid_facts)
     (outcome,) = train_many(graph, [settings], Schedule(epochs, epochs), measure, lab.device, progress)
-    return keep_result(graph, outcome.model, about_row(cell, outcome, graph, lab))
+    return keep(graph, outcome.model, about_row(cell, outcome, graph, lab))
 
 
 def about_row(
