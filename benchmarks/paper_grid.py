@@ -37,8 +37,11 @@ def main() -> None:
     parser.add_argument("--commit", required=True)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--by-mrr", action="store_true", help="choose by MRR also where there are labels")
     chosen = parser.parse_args()
     paper, start = load_paper(), time.perf_counter()
+    if chosen.by_mrr:
+        paper = paper.choosing_by_mrr()
     for dataset in chosen.datasets.split(","):
         graph = load_graph(chosen.graphs / f"{dataset}.npz")
         for cell in paper.cells(chosen.rows.split(","), [dataset]):
@@ -46,7 +49,9 @@ def main() -> None:
                 print("out of time before", cell.slug)
                 return
             command = f"staypositive reproduce {chosen.part} --rows {cell.name} --datasets {dataset}"
-            lab = Lab(chosen.results, torch.device(chosen.device), command, chosen.commit, chosen.part)
+            command += " --by-mrr" if chosen.by_mrr else ""
+            experiment = chosen.part + ("_by_mrr" if chosen.by_mrr else "")
+            lab = Lab(chosen.results, torch.device(chosen.device), command, chosen.commit, experiment)
             began = time.perf_counter()
             if chosen.part == "ablations":
                 rows = ablate(paper, cell, graph, lab, [name for name in chosen.groups.split(",") if name])

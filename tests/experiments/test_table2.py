@@ -23,7 +23,16 @@ from staypositive.experiments.figure1 import density, plot_figure1, reliability
 from staypositive.experiments.kept import Kept, keep_background, keep_result
 from staypositive.experiments.many import Outcome, Schedule, _best_of, train_many, validation_measure
 from staypositive.experiments.paper import Paper, load_paper
-from staypositive.experiments.table2 import Lab, best_places, chosen_records, decide, read_records, rerun, search
+from staypositive.experiments.table2 import (
+    Lab,
+    best_places,
+    chosen_records,
+    decide,
+    read_records,
+    rerun,
+    search,
+    write_records,
+)
 from staypositive.graph import Split
 from staypositive.models import Scorer, build_model
 from staypositive.run.settings import make_settings
@@ -116,6 +125,28 @@ def test_mrr_of_some_facts_and_of_all() -> None:
     assert 0 < some <= 1
     assert 0 < whole <= 1
     assert some != whole
+
+
+def test_a_choice_by_mrr_where_there_are_labels(tmp_path: Path, paper: Paper) -> None:
+    graph, cell = planted_graph(), paper.cells(["spDistMult"], ["WN11"])[0]
+    lab = Lab(tmp_path, CPU, "staypositive reproduce table2 --by-mrr", "abc", "table2_by_mrr")
+    records = search(paper.choosing_by_mrr(), cell, graph, lab)
+    assert {record["metric"] for record in records} == {"mrr"}
+    assert all(0 < float(record["value"]) <= 1 for record in records)
+    kept = decide(paper.choosing_by_mrr(), cell, graph, lab, records)
+    assert kept[0].kind == "classification"
+
+
+def test_a_search_goes_on_where_it_stopped(tmp_path: Path, paper: Paper) -> None:
+    graph, cell = planted_graph(), paper.cells(["spDistMult"], ["WN11"])[0]
+    lab = Lab(tmp_path, CPU, "staypositive reproduce table2", "abc")
+    whole = search(paper, cell, graph, lab)
+    path = lab.path("grid", cell.slug, ".csv")
+    write_records(path, [{**whole[1], "seconds": "77"}])
+    again = search(paper, cell, graph, lab)
+    assert again[1]["seconds"] == "77"  # not trained again
+    assert again[0]["value"] == whole[0]["value"]
+    assert read_records(path) == again
 
 
 @pytest.mark.parametrize("ranked", [False, True])

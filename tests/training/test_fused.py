@@ -6,6 +6,10 @@ The Triton kernels run under Triton's interpreter where there is no GPU.
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -303,3 +307,17 @@ def test_both_engines_give_the_same_run() -> None:
     for ours, theirs in zip(fused.history, plain.history, strict=True):
         assert ours.terms == pytest.approx(theirs.terms, rel=1e-4)
         assert ours.validation == pytest.approx(theirs.validation, rel=1e-4)
+
+
+def test_the_first_run_of_a_process_equals_the_second() -> None:
+    """Numba starts its threads in the first; that must not change torch's, nor so the next engine's."""
+    code = (
+        "import torch, staypositive as sp; from conftest import planted_graph\n"
+        "runs = [sp.fit(planted_graph(), model='simple', dim=6, epochs=2, batch_size=64) for _ in range(2)]\n"
+        "assert torch.get_num_threads() == 1, torch.get_num_threads()\n"
+        "assert torch.equal(runs[0].model.entities, runs[1].model.entities)"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    tests = Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tests, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -39,6 +39,9 @@ def reproduce_command(
     quick: Annotated[
         bool, typer.Option("--quick", help="Reduced settings for two cores, marked as such in the index.")
     ] = False,
+    by_mrr: Annotated[
+        bool, typer.Option("--by-mrr", help="Choose by MRR on validation facts, not NLL on labels (WN11, FB13).")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     results: ResultsFlag = RESULTS,
     plots: Annotated[Path, typer.Option(help="Folder for figures.")] = Path("docs/images"),
@@ -64,7 +67,9 @@ def reproduce_command(
     speaker = Speaker(as_json, quiet, verbose, warnings=False)
     paper = load_paper().quickened() if quick else load_paper()
     command = own_command(("--plots", "--results"))
-    suffix = "-quick" if quick else ""
+    if by_mrr:
+        paper = paper.choosing_by_mrr()
+    suffix = ("_by_mrr" if by_mrr else "") + ("-quick" if quick else "")
     lab = Lab(results, resolve_device(device), command, experiment="table2" + suffix)
     wanted = paper.cells(rows.split(",") if rows else None, datasets.split(",") if datasets else None)
     parts = [name for name in WHAT if name != "all"] if what == "all" else [what]
@@ -181,7 +186,7 @@ def collect(results: ResultsFlag = RESULTS, as_json: JsonFlag = False, quiet: Qu
         for path in files:
             slug = path.stem.partition("-")[2].rpartition("-")[0]
             kept, file = Kept.read(path), str(path.relative_to(results))
-            of_paper = slug in cells and path.stem.startswith(("table2-", "extended-"))
+            of_paper = slug in cells and path.stem.startswith(("table2", "extended"))
             rows += rows_of_cell(cells[slug], [(file, kept)]) if of_paper else kept.rows(file)
             done(1)
     count = write_rows(results / "index.csv", rows)

@@ -71,7 +71,7 @@ def ablate(
     base = settings_of_record(cell, chosen[0], rule.batch_size(len(graph.train.facts)))
     wanted = [variant for variant in variants(paper, cell) if not groups or variant.group in groups]
     settings = [variant.apply(base, seed) for variant in wanted for seed in rule.seeds]
-    measure = validation_measure(graph, rule.valid_facts)
+    measure = validation_measure(graph, rule.valid_facts, rule.monitor)
     outcomes = train_many(graph, settings, rule.second_round(), measure, lab.device, progress)
     rows = []
     for place, outcome in enumerate(outcomes):

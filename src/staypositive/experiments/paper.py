@@ -36,6 +36,8 @@ class Rule:
     seeds: tuple[int, ...]
     valid_facts: int
     halvings: tuple[tuple[int, float], ...] = ()
+    monitor: str | None = None
+    """`mrr` chooses by the MRR of validation facts also where there are labels; None leaves it to the data."""
 
     def batch_size(self, facts: int) -> int:
         """Return the facts a batch, for so many batches an epoch."""
@@ -102,6 +104,10 @@ class Paper:
             final_validate_every=q["validate_every"], seeds=self.rule.seeds[:1],
         )  # fmt: skip
         return dataclasses.replace(self, rule=rule, own_rules={})
+
+    def choosing_by_mrr(self) -> Paper:
+        """Return the same, with settings and epochs chosen by the MRR of validation facts everywhere."""
+        return dataclasses.replace(self, rule=dataclasses.replace(self.rule, monitor="mrr"))
 
     def cells(self, names: list[str] | None = None, datasets: list[str] | None = None) -> list[Cell]:
         """Return the cells of Table 2 and its extension, of some rows and datasets alone if they are named."""

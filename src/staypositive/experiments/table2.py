@@ -21,7 +21,7 @@ import torch
 from staypositive.errors import StayPositiveError
 from staypositive.experiments.kept import Kept, keep_result
 from staypositive.experiments.many import Outcome, Schedule, side_by_side, train_many, validation_measure
-from staypositive.experiments.paper import Cell, Paper
+from staypositive.experiments.paper import Cell, Paper, Rule
 from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
 from staypositive.objectives import SecondMoment
@@ -89,11 +89,11 @@ def search(
     settings = paper.settings(cell, grid, rule.batch_size(len(graph.train.facts)))
     known = {_options_key(record): record for record in (read_records(path) if path.exists() else [])}
     missing = [one for one in settings if _options_key(options_of(one)) not in known]
-    measure = validation_measure(graph, rule.valid_facts)
+    measure, metric = validation_measure(graph, rule.valid_facts, rule.monitor), chosen_by(graph, rule)
     for group in side_by_side(missing, lab.device):
         chosen = [missing[place] for place in group]
         for outcome in train_many(graph, chosen, rule.first_round(), measure, lab.device, progress):
-            known[_options_key(options_of(outcome.settings))] = _record(outcome, outcome.best_value, graph, lab)
+            known[_options_key(options_of(outcome.settings))] = _record(outcome, outcome.best_value, metric, lab)
         found = (known.get(_options_key(options_of(one))) for one in settings)
         write_records(path, [record for record in found if record])
     return [known[_options_key(options_of(one))] for one in settings]
@@ -111,13 +111,13 @@ def decide(
     settings = paper.settings(cell, grid, rule.batch_size(len(graph.train.facts)))
     finalists = [settings[place] for place in best_places(records, rule.finalists)]
     runs = [dataclasses.replace(one, seed=seed) for one in finalists for seed in rule.seeds]
-    measure = validation_measure(graph, rule.valid_facts)
+    measure = validation_measure(graph, rule.valid_facts, rule.monitor)
     outcomes = train_many(graph, runs, rule.second_round(), measure, lab.device, progress)
-    whole = validation_measure(graph)
+    whole, metric = validation_measure(graph, None, rule.monitor), chosen_by(graph, rule)
     values = [whole(outcome.model) if outcome.best_epoch else -math.inf for outcome in outcomes]
     write_records(
         lab.path("finals", cell.slug, ".csv"),
-        [_record(outcome, value, graph, lab) for outcome, value in zip(outcomes, values, strict=True)],
+        [_record(outcome, value, metric, lab) for outcome, value in zip(outcomes, values, strict=True)],
     )
     seeds = len(rule.seeds)
     means = [sum(values[start : start + seeds]) / seeds for start in range(0, len(values), seeds)]
@@ -130,6 +130,11 @@ def decide(
         result.write(path)
         kept.append(result)
     return kept
+
+
+def chosen_by(graph: KnowledgeGraph, rule: Rule) -> str:
+    """Return the metric of validation that settings and epochs are chosen by."""
+    return "nll" if graph.valid.has_negatives and rule.monitor != "mrr" else "mrr"
 
 
 def chosen_records(paper: Paper, cell: Cell, lab: Lab) -> list[Record]:
@@ -209,8 +214,7 @@ def _goodness(record: Record) -> float:
     return -value if record["metric"] == "nll" else value
 
 
-def _record(outcome: Outcome, value: float, graph: KnowledgeGraph, lab: Lab) -> Record:
-    metric = "nll" if graph.valid.has_negatives else "mrr"
+def _record(outcome: Outcome, value: float, metric: str, lab: Lab) -> Record:
     found = {
         **options_of(outcome.settings), "seed": outcome.settings.seed, "metric": metric,
         "value": -value if metric == "nll" else value, "best_epoch": outcome.best_epoch, "epochs": outcome.epochs,

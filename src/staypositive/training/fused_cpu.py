@@ -87,7 +87,9 @@ class FusedCpuEngine(ReferenceEngine):
 
     def run_epoch(self) -> dict[str, Tensor]:
         """Go once through all facts, with this engine's number of threads."""
+        of_torch = torch.get_num_threads()
         self.kernels.set_threads(self.threads)
+        torch.set_num_threads(of_torch)  # numba's first call sets OpenMP's number, which is torch's too
         return super().run_epoch()
 
     def step(self, facts: Tensor, prepared: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
