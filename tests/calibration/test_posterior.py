@@ -181,6 +181,16 @@ def test_relations_have_lines_of_their_own() -> None:
         assert abs(unexplained[1]) < 10  # Newton's method has arrived: what is left is the penalty's pull
 
 
+def test_beyond_what_was_fitted_the_outermost_counts() -> None:
+    draw = np.random.default_rng(6)
+    truth = np.arange(2000) % 2 == 0
+    z = draw.normal(size=2000) + 2 * truth
+    fitted = BackgroundLogistic.fit_features(features_of(z), truth)
+    far, edge = (fitted.apply_features(features_of(np.array([value]))) for value in (1e6, z.max()))
+    np.testing.assert_allclose(far, edge)
+    assert calibrator_from_dict(fitted.as_dict()) == fitted
+
+
 @pytest.mark.parametrize("method", ["posterior", "background-logistic", "beta"])
 def test_a_run_calibrates_saves_and_predicts(tmp_path, method: str) -> None:
     graph = planted_graph()

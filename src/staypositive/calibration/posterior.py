@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from typing import ClassVar
 
 import numpy as np
@@ -96,12 +97,15 @@ class Posterior(FeatureCalibrator):
 
 @dataclass(frozen=True)
 class BackgroundLogistic(FeatureCalibrator):
-    """Logistic regression on both sides' scores, asinh z-scores and the product of scores, with labelled triples.
+    """Logistic regression on both sides' scores and asinh z-scores, and their products, with labelled triples.
 
-    Relations with enough labelled triples have a slope and an offset of their own on top, drawn to 1 and 0.
+    Relations with enough labelled triples have a slope and an offset of their own on top, drawn to 1 and 0. What lies
+    beyond the values that it was fitted to counts as the outermost of them: a square knows nothing of what is far.
     """
 
     name: ClassVar[str] = "background-logistic"
+    lowest: tuple[float, ...]
+    highest: tuple[float, ...]
     centres: tuple[float, ...]
     spreads: tuple[float, ...]
     weights: tuple[float, ...]
@@ -114,25 +118,25 @@ class BackgroundLogistic(FeatureCalibrator):
         """Fit with a light L2 penalty."""
         from sklearn.linear_model import LogisticRegression
 
-        columns = _columns(features)
+        values = _values(features)
+        columns = _products(values)
         centres, spreads = columns.mean(0), columns.std(0) + 1e-12
         scaled = (columns - centres) / spreads
-        model = LogisticRegression(C=10.0, max_iter=1000).fit(scaled, truth)
+        model = LogisticRegression(C=10.0, max_iter=3000).fit(scaled, truth)
         weights, offset = model.coef_[0], float(model.intercept_[0])
         common = scaled @ weights + offset
-        relations = [
-            int(relation)
-            for relation in np.unique(features.relations)
-            if (features.relations == relation).sum() >= ENOUGH
-        ]
+        found, counts = np.unique(features.relations, return_counts=True)
+        relations = found[counts >= ENOUGH].tolist()
         lines = [_line(common[mine], truth[mine]) for mine in (features.relations == r for r in relations)]
-        parts = [tuple(map(float, part)) for part in (centres, spreads, weights)]
-        return cls(float(truth.mean()), parts[0], parts[1], parts[2], offset, tuple(relations), tuple(lines))
+        low, high, centre, spread, weight = (
+            tuple(map(float, part)) for part in (values.min(0), values.max(0), centres, spreads, weights)
+        )
+        return cls(float(truth.mean()), low, high, centre, spread, weight, offset, tuple(relations), tuple(lines))
 
     def apply_features(self, features: Features) -> Floats:
         """Return the linear part, by the relation's own line if it has one."""
-        scaled = (_columns(features) - np.array(self.centres)) / np.array(self.spreads)
-        logits = np.asarray(scaled @ np.array(self.weights) + self.offset)
+        columns = _products(np.clip(_values(features), self.lowest, self.highest))
+        logits = np.asarray((columns - self.centres) / np.array(self.spreads) @ np.array(self.weights) + self.offset)
         for relation, (slope, offset) in zip(self.relations, self.lines, strict=True):
             mine = features.relations == relation
             logits[mine] = slope * logits[mine] + offset
@@ -154,9 +158,15 @@ def _line(logits: Floats, truth: NDArray[np.bool_], draw: float = 10.0, steps: i
     return float(line[0]), float(line[1])
 
 
-def _columns(features: Features) -> Floats:
-    t, h = features.tail_scores, features.head_scores
-    return np.stack([t, h, np.arcsinh(features.tail_z), np.arcsinh(features.head_z), t * h], axis=1)
+def _values(features: Features) -> Floats:
+    z = (np.arcsinh(features.tail_z), np.arcsinh(features.head_z))
+    return np.stack([features.tail_scores, features.head_scores, *z], axis=1)
+
+
+def _products(values: Floats) -> Floats:
+    """Return values, shape (n, k), with the products of each two of them beside."""
+    pairs = combinations_with_replacement(range(values.shape[1]), 2)
+    return np.column_stack([values, *(values[:, i] * values[:, j] for i, j in pairs)])
 
 
 def _statistic(features: Features, name: str) -> Floats:
