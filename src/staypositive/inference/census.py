@@ -117,7 +117,7 @@ def _counted(predictor: Predictor, relation: int, limit: float) -> int:
     scorer, n = predictor.scorer, len(predictor.graph.entities)
     total = 0
     for heads in torch.arange(n, device=scorer.device).split(max(1, CHUNK // n)):
-        total += int((scorer.tails(heads, torch.full_like(heads, relation)) >= limit).sum())
+        total += int(torch.count_nonzero(scorer.tails(heads, torch.full_like(heads, relation)) >= limit))
     return total
 
 
