@@ -40,8 +40,8 @@ def export_embeddings(run: Run, out: str | os.PathLike[str], format: str = "npy"
     """Write a run's embeddings to a folder, for entities and relations apart.
 
     `npy`: `entities.npy`, and its labels as a list in `entities.json`; `parquet`: `entities.parquet`, a label and a
-    vector in each row; `word2vec`: `entities.txt`, in word2vec's text format, which parts cells by spaces, so that white
-    space in labels becomes `_`.
+    vector in each row; `word2vec`: `entities.txt`, in word2vec's text format, which parts cells by spaces, so that
+    white space in labels becomes `_`.
     """
     if format not in EMBEDDING_FORMATS:
         raise SettingError(f"embeddings are exported as {', '.join(EMBEDDING_FORMATS)}, got {format!r}")

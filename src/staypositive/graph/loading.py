@@ -59,7 +59,9 @@ def load_graph(
     else:
         own, whole = _without_splits(source, header, terms)
         graph = split_labelled(name or own, whole, DEFAULT_SPLIT if split is None else split, seed)
-    for line in [*graph.notes, *inspect_graph(graph).lines()]:
+    is_named = isinstance(source, str) and source.casefold() in CATALOGUE  # whose notes are no news
+    notes = () if is_named else graph.notes
+    for line in [*notes, *inspect_graph(graph).lines()]:
         log.warning("%s: %s", graph.name, line)
     return graph
 

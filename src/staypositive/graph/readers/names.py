@@ -14,6 +14,8 @@ TRIPLE_NAMES = (
     {"relation", "rel", "predicate", "pred", "property"},
     {"tail", "object", "obj", "target", "dst", "to"},
 )  # whole words alone: (s, p, o) may well be a triple of somebody's toy graph
+SHORT_NAMES = ({"s", "h"}, {"p", "r"}, {"o", "t"})
+"""Where columns have names for certain, as in a frame or a query, these will do too."""
 LABEL_NAMES = {"label", "sign", "truth"}
 CONFIDENCE_NAMES = {"confidence", "weight"}
 _SIGNS = {"1": 1, "-1": -1}

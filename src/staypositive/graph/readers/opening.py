@@ -71,8 +71,36 @@ class Opened:
                 import zstandard
             except ModuleNotFoundError:
                 raise InputError(f"{self.path}: zstd needs zstandard: pip install 'staypositive[zstd]'") from None
-            return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+            return _Zstd(stream, zstandard.ZstdDecompressor())
         return stream
+
+
+class _Zstd:
+    """The frames of a zstd file, one after another; unlike the library's own stream it minds an early end."""
+
+    def __init__(self, stream: Any, library: Any) -> None:
+        self.stream, self.library = stream, library
+        self.frame: Any = None
+        self.ready = b""
+
+    def read(self, size: int = -1) -> bytes:
+        parts, length = [self.ready], len(self.ready)
+        while size < 0 or length < size:
+            data = self.stream.read(1 << 17)
+            if not data:
+                if self.frame is not None:
+                    raise EOFError("it ends before its last frame does")
+                break
+            while data:
+                self.frame = self.frame or self.library.decompressobj()
+                parts.append(self.frame.decompress(data))
+                length += len(parts[-1])
+                data = self.frame.unused_data if self.frame.eof else b""
+                self.frame = None if self.frame.eof else self.frame
+        whole = b"".join(parts)
+        end = len(whole) if size < 0 else size
+        self.ready = whole[end:]
+        return whole[:end]
 
 
 class _Hashed(io.RawIOBase):

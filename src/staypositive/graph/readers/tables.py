@@ -17,6 +17,7 @@ from staypositive.graph.labelled import ROLES, Encoder, LabelledTriples, Place, 
 from staypositive.graph.readers.names import (
     CONFIDENCE_NAMES,
     LABEL_NAMES,
+    SHORT_NAMES,
     TRIPLE_NAMES,
     checked_weights,
     find_column,
@@ -54,7 +55,8 @@ def find_columns(names: Sequence[object]) -> tuple[list[int], int | None, int | 
     """Return the places of head, relation and tail, of the label and of the confidence."""
     if len(names) < 3:
         raise InputError(f"a table of triples has three columns or more, this one has {len(names)}")
-    named = [find_column(names, among) for among in TRIPLE_NAMES]
+    known = [TRIPLE_NAMES[part] | SHORT_NAMES[part] for part in range(3)]
+    named = [find_column(names, among) for among in known]
     triple = [place for place in named if place is not None]
     triple = triple if len(triple) == 3 else [0, 1, 2]
     label, confidence = (find_column(names, among) for among in (LABEL_NAMES, CONFIDENCE_NAMES))
