@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 PYKEEN := .venv/.pykeen
+IO := .venv/.io
 
-.PHONY: demo test test-slow test-gpu test-pykeen test-browser check lint types layers docs format clean
+.PHONY: demo test test-slow test-gpu test-pykeen test-io test-browser check lint types layers docs format clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -30,6 +31,16 @@ $(PYKEEN): $(STAMP)
 test-pykeen: $(PYKEEN)  ## tests of the PyKEEN plug-in, against the released PyKEEN, with its bundled datasets
 	$(BIN)/python -m pytest tests/pykeen_plugin src/staypositive/pykeen_plugin src/staypositive/pykeen_datasets.py \
 		"tests/test_docs.py::test_python_blocks_run[pykeen.md]"
+
+$(IO): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,io]" \
+		onnxruntime polars rdflib
+	touch $(IO)
+
+test-io: $(IO)  ## every reader and every export, with what is optional installed: Parquet, RDF, zstd, ONNX, polars
+	$(BIN)/python -m pytest tests/graph tests/export tests/cli/test_export.py tests/training/test_weights.py \
+		src/staypositive/graph src/staypositive/export \
+		"tests/test_docs.py::test_python_blocks_run[your-data.md]" "tests/test_docs.py::test_python_blocks_run[export.md]"
 
 test-browser: $(STAMP)  ## the explorer in headless Chromium, with pictures in site/pictures; needs chromium and chromedriver
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"

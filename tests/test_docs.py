@@ -13,13 +13,19 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 WITH_CODE = [page for page in PAGES if PYTHON.search(page.read_text("utf-8"))]
+NEEDS = {
+    "pykeen": ("pykeen",),
+    "your-data": ("pyarrow", "pyoxigraph"),
+    "export": ("pyarrow", "pyoxigraph", "onnx", "onnxruntime"),
+}
+"""What a page's code needs beyond the package itself; without it, the page is passed over."""
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    if page.stem == "pykeen":
-        pytest.importorskip("pykeen")
+    for package in NEEDS.get(page.stem, ()):
+        pytest.importorskip(package)
     for block in PYTHON.findall(page.read_text("utf-8")):
         exec(compile(block, str(page), "exec"), {})
 

@@ -11,6 +11,7 @@ from staypositive.cli import datasets
 from staypositive.cli.bench import bench
 from staypositive.cli.census import census_command
 from staypositive.cli.discover import discover_command
+from staypositive.cli.export import export_command
 from staypositive.cli.extend import extend_command
 from staypositive.cli.importing import import_pykeen
 from staypositive.cli.inspecting import calibrate, evaluate, predict
@@ -48,6 +49,7 @@ app.command("predict")(predict)
 app.command("discover")(discover_command)
 app.command("extend")(extend_command)
 app.command("census")(census_command)
+app.command("export")(export_command)
 app.command("import-pykeen")(import_pykeen)
 app.command("support")(support_command)
 app.command("serve")(serve_command)

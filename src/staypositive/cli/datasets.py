@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, Speaker, SplitFlag, parse_split
+from staypositive.cli.common import JsonFlag, QuietFlag, Speaker
+from staypositive.cli.reading import DataArgument, Reading, reads_graph
 from staypositive.graph import CATALOGUE, KnowledgeGraph, drop_unseen, inspect_graph, load_graph, write_folder
 
 app = typer.Typer()
-DataArgument = Annotated[str, typer.Argument(help="A dataset's name, a folder of splits, or one file of triples.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -41,12 +41,11 @@ def list_datasets(as_json: JsonFlag = False) -> None:
 
 
 @app.command("show")
-def show_dataset(
-    data: DataArgument, split: SplitFlag = None, header: HeaderFlag = None, as_json: JsonFlag = False
-) -> None:
+@reads_graph
+def show_dataset(data: DataArgument, reading: Reading, as_json: JsonFlag = False) -> None:
     """Count a graph and say what is odd about it; a named one is fetched first."""
     speaker = Speaker(as_json, warnings=False)  # the report itself says what loading would warn of
-    _describe(load_graph(data, split=parse_split(split), header=header), speaker)
+    _describe(reading.load(data), speaker)
 
 
 @app.command("fetch")
@@ -58,11 +57,11 @@ def fetch_dataset(data: DataArgument, quiet: QuietFlag = False) -> None:
 
 
 @app.command("clean")
+@reads_graph
 def clean_dataset(
     data: DataArgument,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the cleaned graph.")],
-    split: SplitFlag = None,
-    header: HeaderFlag = None,
+    reading: Reading,
     as_json: JsonFlag = False,
 ) -> None:
     """Drop valid and test triples with entities or relations that train lacks (the paper's cleaning rule).
@@ -70,7 +69,7 @@ def clean_dataset(
     Applied to WN18RR it gives WN18AM, applied to FB15k-237 FB15k-237AM.
     """
     speaker = Speaker(as_json, warnings=False)
-    graph = drop_unseen(load_graph(data, split=parse_split(split), header=header))
+    graph = drop_unseen(reading.load(data))
     write_folder(graph, out)
     speaker.say(f"{graph.notes[-1] if graph.notes else 'nothing to drop'}; written to {out}")
     _describe(graph, speaker)
@@ -79,8 +78,10 @@ def clean_dataset(
 def _describe(graph: KnowledgeGraph, speaker: Speaker) -> None:
     counts, report = graph.counts(), inspect_graph(graph)
     speaker.table(f"{graph.name}", list(counts), [list(counts.values())])
-    for line in report.lines() or ["nothing odd: no duplicates, leaks, contradictions or unseen entities"]:
+    lines = report.lines() or ["nothing odd: no duplicates, leaks, contradictions or unseen entities"]
+    for line in [*graph.notes, *lines]:
         if not speaker.as_json:
             typer.echo(f"- {line}")
     sources = [{"name": s.name, "sha256": s.sha256, "rows": s.rows} for s in graph.sources]
-    speaker.result({"name": graph.name, "counts": counts, "report": report.as_dict(), "sources": sources})
+    said = {"notes": list(graph.notes), "report": report.as_dict()}
+    speaker.result({"name": graph.name, "counts": counts, **said, "sources": sources})

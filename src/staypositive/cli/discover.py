@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 
 from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag
 from staypositive.cli.tables import frame_rows
-from staypositive.errors import InputError
+from staypositive.export import require_table_path, write_table
 from staypositive.files import write_atomic
 from staypositive.inference import discover
 from staypositive.run import Run, load_run
@@ -35,7 +34,8 @@ def discover_command(
         bool, typer.Option("--everywhere", help="Pair all entities, not only a relation's domain and range.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write a .tsv or .parquet file; goes on where it was stopped.")
+        Path | None,
+        typer.Option("--out", "-o", help="Write .tsv, .csv, .parquet or .nt; goes on where it was stopped."),
     ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -53,8 +53,8 @@ def discover_command(
 
     """
     speaker = Speaker(as_json, quiet, verbose)
-    if out is not None and out.suffix not in (".tsv", ".parquet"):
-        raise InputError(f"the output is a .tsv or a .parquet file, got {out.name!r}")
+    if out is not None:
+        require_table_path(out)
     held = load_run(run)
     wanted = list(range(len(held.graph.relations)))
     if relations is not None:
@@ -87,19 +87,6 @@ def label_triples(run: Run, triples: Any, prior: float | None) -> pd.DataFrame:
     found = np.column_stack([np.zeros_like(ranks), ranks, triples])
     table: pd.DataFrame = predictor.table(found, predictor.score(triples), prior)[list(COLUMNS)]
     return table
-
-
-def write_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as .tsv or .parquet, atomically."""
-    if path.suffix == ".parquet":
-        stream = io.BytesIO()
-        try:
-            table.to_parquet(stream, index=False)
-        except ImportError:
-            raise InputError("Parquet needs pyarrow: pip install pyarrow; or write a .tsv file") from None
-        write_atomic(path, stream.getvalue())
-        return
-    write_atomic(path, table.to_csv(sep="\t", index=False, lineterminator="\n"))
 
 
 class Partial:

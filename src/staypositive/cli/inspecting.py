@@ -12,12 +12,14 @@ from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker, V
 from staypositive.cli.tables import evaluation_tables, frame_rows
 from staypositive.errors import DataError, InputError
 from staypositive.evaluation import DEFAULT_MEMORY
-from staypositive.files import write_atomic
+from staypositive.export import require_table_path, write_table
 from staypositive.graph import SPLITS
 from staypositive.inference import read_queries
 from staypositive.run import load_run
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     SplitName: TypeAlias = str
     MethodName: TypeAlias = str
 else:  # the names that exist, so that --help lists them
@@ -117,7 +119,9 @@ def predict(
         float | None,
         typer.Option("--coverage", help="Give the set of new answers that holds the true one so often, e.g. 0.9."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the answers as a TSV file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the answers as a .tsv, .csv, .parquet or .nt file.")
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
@@ -139,6 +143,8 @@ def predict(
 
     """
     speaker = Speaker(as_json, quiet, verbose)
+    if out is not None:
+        require_table_path(out)
     held = load_run(run)
     options: dict[str, Any] = {
         "top": top,
@@ -168,11 +174,18 @@ def predict(
             frame = held.answer_set(head, relation, tail, coverage=coverage, prior=prior)
             title += f": {len(frame):,} new answers, the true one among them with probability {coverage:g}"
     if out is not None:
-        write_atomic(out, frame.to_csv(sep="\t", index=False, lineterminator="\n"))
+        whole = _whole(frame, head, relation, tail) if out.suffix == ".nt" else frame
+        write_table(whole, out)
         speaker.say(f"{len(frame):,} rows written to {out}")
     else:
         speaker.table(title, list(frame.columns), frame_rows(frame))
     speaker.result(frame.to_dict(orient="records"))
+
+
+def _whole(frame: pd.DataFrame, head: str | None, relation: str | None, tail: str | None) -> pd.DataFrame:
+    """Return answers as whole triples: what was asked about stands in each row."""
+    given = {"head": head, "relation": relation, "tail": tail}
+    return frame.assign(**{name: label for name, label in given.items() if label is not None})
 
 
 def _candidates(text: str | None) -> str | list[str] | None:

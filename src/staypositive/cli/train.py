@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get
 import typer
 
 from staypositive.calibration import CALIBRATORS
-from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, Speaker, SplitFlag, VerboseFlag, parse_split
+from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
+from staypositive.cli.reading import DataArgument, Reading, reads_graph
 from staypositive.cli.tables import evaluation_tables
 from staypositive.errors import DivergedError, InputError, SettingError
-from staypositive.graph import KnowledgeGraph, load_graph
+from staypositive.graph import KnowledgeGraph
 from staypositive.objectives import OBJECTIVES, objective_options
 from staypositive.run import Run, Settings, fit, load_run, make_settings
 from staypositive.run.folder import MANIFEST, require_writable
@@ -32,13 +33,12 @@ else:  # the names that exist, so that --help lists them
 
 
 def train(
-    data: Annotated[str, typer.Argument(help="A dataset's name, a folder of splits, or one file of triples.")],
+    data: DataArgument,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the run.", show_default="runs/NAME")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
-    split: SplitFlag = None,
-    header: HeaderFlag = None,
+    reading: Reading = Reading(),
     calibrate: Annotated[
         CalibrateName, typer.Option(help="Calibrator to fit on validation; auto: platt where valid has negatives.")
     ] = "auto",
@@ -62,12 +62,14 @@ def train(
 
       staypositive train WN18AM --model distmult --objective negative-sampling --negatives 10
 
+      staypositive train http://localhost:7878/query --query "SELECT ?s ?p ?o { ?s ?p ?o }"
+
       staypositive train grown.tsv --start-from runs/mine --model simple --dim 200 --epochs 20 --out runs/grown
 
     """
     speaker = Speaker(as_json, quiet, verbose)
     chosen = make_settings(objective=objective, **{k: v for k, v in settings.items() if v is not None})
-    graph = load_graph(data, split=parse_split(split), header=header, seed=chosen.seed)
+    graph = reading.load(data, chosen.seed)
     if calibrate not in ("auto", "none") and not (graph.valid.has_negatives and len(graph.valid.facts)):
         raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
     earlier = None if start_from is None else load_run(start_from)
@@ -212,4 +214,4 @@ def _sentence(text: str) -> str:
     return f"{first}{text[1:]}."
 
 
-train_command = _with_settings_flags(train)
+train_command = _with_settings_flags(reads_graph(train))

@@ -6,18 +6,21 @@ from staypositive.graph.growing import Facts, add_facts
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Source, Split, Triples, Vocabulary
 from staypositive.graph.loading import load_graph
 from staypositive.graph.quality import GraphReport, inspect_graph
-from staypositive.graph.readers import read_folder, read_triples
+from staypositive.graph.readers import READERS, RdfTerms, Sparql, read_folder, read_triples
 from staypositive.graph.splitting import split_triples
 from staypositive.graph.writing import write_folder
 
 __all__ = [
     "CATALOGUE",
+    "READERS",
     "SPLITS",
     "Dataset",
     "Facts",
     "GraphReport",
     "KnowledgeGraph",
+    "RdfTerms",
     "Source",
+    "Sparql",
     "Split",
     "Triples",
     "Vocabulary",

@@ -25,6 +25,7 @@ def drop_unseen(graph: KnowledgeGraph, name: str | None = None) -> KnowledgeGrap
         return Split(
             np.column_stack([new_entity[old[:, 0]], new_relation[old[:, 1]], new_entity[old[:, 2]]]),
             kept.labels,
+            kept.weights,
         )
 
     dropped = sum(int(graph.has_unseen(split.triples).sum()) for split in (graph.valid, graph.test))

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError, UnknownLabelError
-from staypositive.files import sha256_bytes
-from staypositive.graph.knowledge_graph import KnowledgeGraph, Source, Split, Vocabulary
-from staypositive.graph.readers import LabelledTriples, read_triples, require_facts
+from staypositive.graph.knowledge_graph import KnowledgeGraph, Split, Vocabulary
+from staypositive.graph.labelled import LabelledTriples, from_columns
+from staypositive.graph.readers import read_triples, require_facts
 
 Facts = str | os.PathLike[str] | Iterable[tuple[str, str, str]]
 """A file of triples, or triples by label."""
@@ -26,13 +27,13 @@ def add_facts(graph: KnowledgeGraph, facts: Facts, header: bool | None = None) -
     path = Path(facts) if isinstance(facts, str | os.PathLike) else None
     stated = _labelled(facts) if path is None else read_triples(path, header)  # type: ignore[arg-type]
     if path is not None:
-        require_facts(stated, path)
+        require_facts(stated)
     heads, relations, tails = stated.columns
-    for line, relation in zip(stated.lines, relations, strict=True):
+    for row, relation in enumerate(relations):
         if relation not in graph.relations:
             error = UnknownLabelError("relation", relation, graph.relations.nearest(relation))
             said = f"{error} New entities need known relations; training adds new ones"
-            raise DataError(said, path, line if path else None)
+            raise DataError(said) if path is None else stated.error(said, row)
     entities = Vocabulary("entity", dict.fromkeys([*graph.entities, *heads, *tails]))
     triples = np.column_stack([entities.ids(heads), graph.relations.ids(relations), entities.ids(tails)])
     grown = dataclasses.replace(graph, entities=entities, sources=(*graph.sources, stated.source))
@@ -42,7 +43,7 @@ def add_facts(graph: KnowledgeGraph, facts: Facts, header: bool | None = None) -
     added = len(entities) - len(graph.entities)
     return dataclasses.replace(
         grown,
-        train=Split(np.concatenate([graph.train.facts, triples[kept]])),
+        train=Split(np.concatenate([graph.train.facts, triples[kept]]), weights=_weights(graph, stated, kept)),
         notes=(*graph.notes, f"{len(kept):,} facts and {added:,} entities were added from {stated.source.name}"),
     )
 
@@ -54,6 +55,13 @@ def _labelled(facts: Iterable[tuple[str, str, str]]) -> LabelledTriples:
     if any(len(row) != 3 or not all(isinstance(label, str) and label.strip() for label in row) for row in rows):
         raise InputError("facts are triples of labels: (head, relation, tail), none of them blank")
     heads, relations, tails = zip(*rows, strict=True)
-    text = "".join("\t".join(row) + "\n" for row in rows)
-    source = Source("facts given by label", sha256_bytes(text.encode("utf-8")), len(rows))
-    return LabelledTriples((heads, relations, tails), None, range(1, len(rows) + 1), source)
+    return from_columns((heads, relations, tails))
+
+
+def _weights(graph: KnowledgeGraph, stated: LabelledTriples, kept: NDArray[np.int64]) -> NDArray[np.float32] | None:
+    """Return the weights of old facts and new; where one side has none, its facts weigh 1."""
+    old, new = graph.train.fact_weights, stated.weights
+    if old is None and new is None:
+        return None
+    old = np.ones(len(graph.train.facts), dtype=np.float32) if old is None else old
+    return np.concatenate([old, np.ones(len(kept), dtype=np.float32) if new is None else new[kept]])

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from staypositive.errors import DataError, InputError, UnknownLabelError
+from staypositive.errors import DataError, InputError
+from staypositive.graph.labelled import Columns as Columns
+from staypositive.graph.labelled import LabelledTriples, from_columns
+from staypositive.graph.labelled import Source as Source
+from staypositive.graph.vocabulary import Vocabulary as Vocabulary
 
 Triples = NDArray[np.int64]
 """An array of shape (n, 3): head, relation and tail ids."""
@@ -20,62 +23,16 @@ Triples = NDArray[np.int64]
 SPLITS = ("train", "valid", "test")
 
 
-class Vocabulary(Sequence[str]):
-    """Labels and their ids: `vocabulary[3]` is a label, `vocabulary.id("France")` its number."""
-
-    def __init__(self, kind: str, labels: Iterable[str]) -> None:
-        self.kind = kind
-        self.labels = tuple(labels)
-        self._ids = {label: i for i, label in enumerate(self.labels)}
-        if len(self._ids) != len(self.labels):
-            raise InputError(f"the {kind} labels are not distinct")
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, index: int) -> str:  # type: ignore[override]  # slices are not needed
-        return self.labels[index]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.labels)
-
-    def __contains__(self, label: object) -> bool:
-        return label in self._ids
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and (self.kind, self.labels) == (other.kind, other.labels)
-
-    def __hash__(self) -> int:
-        return hash((self.kind, self.labels))
-
-    def id(self, label: str) -> int:
-        """Return the id of a label; an unknown one is an error that suggests the nearest labels."""
-        try:
-            return self._ids[label]
-        except KeyError:
-            raise UnknownLabelError(self.kind, label, self.nearest(label)) from None
-
-    def ids(self, labels: Iterable[str]) -> NDArray[np.int64]:
-        """Return the ids of many labels."""
-        return np.fromiter((self.id(label) for label in labels), dtype=np.int64)
-
-    def nearest(self, label: str, most: int = 3) -> list[str]:
-        """Return up to `most` labels spelt like this one, whatever the case; a longer name may begin with it."""
-        wanted = label.casefold()
-        folded: dict[str, str] = {}
-        for known in self.labels:
-            folded.setdefault(known.casefold(), known)
-        begins = sorted((known for known in folded if wanted and known.startswith(wanted)), key=len)
-        close = difflib.get_close_matches(wanted, folded, n=most, cutoff=0.6)
-        return [folded[known] for known in dict.fromkeys([*close[:1], *begins[:2], *close, *begins])][:most]
-
-
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Triples of one split; `labels` is None where all are facts, else +1 or -1 for each."""
+    """Triples of one split; `labels` is None where all are facts, else +1 or -1 for each.
+
+    `weights`, if there are any, say how much each triple counts in training: a confidence, say.
+    """
 
     triples: Triples
     labels: NDArray[np.int8] | None = None
+    weights: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         triples = np.asarray(self.triples)
@@ -89,6 +46,11 @@ class Split:
             if labels.shape != (len(triples),) or not np.isin(labels, (-1, 1)).all():
                 raise InputError("labels must be one +1 or -1 for each triple")
             object.__setattr__(self, "labels", labels.astype(np.int8))
+        if self.weights is not None:
+            weights = np.asarray(self.weights, dtype=np.float32)
+            if weights.shape != (len(triples),) or not np.isfinite(weights).all() or (weights < 0).any():
+                raise InputError("weights must be one finite number from 0 for each triple")
+            object.__setattr__(self, "weights", weights)
 
     def __len__(self) -> int:
         return len(self.triples)
@@ -104,6 +66,11 @@ class Split:
         return self.triples if self.labels is None else self.triples[self.labels > 0]
 
     @property
+    def fact_weights(self) -> NDArray[np.float32] | None:
+        """The weights of the triples that are true; None where all count alike."""
+        return self.weights if self.weights is None or self.labels is None else self.weights[self.labels > 0]
+
+    @property
     def falsehoods(self) -> Triples:
         """The triples labelled false."""
         return self.triples[self.signs < 0]
@@ -115,16 +82,8 @@ class Split:
 
     def take(self, keep: NDArray[np.bool_]) -> Split:
         """Return the split with the triples that the mask keeps."""
-        return Split(self.triples[keep], None if self.labels is None else self.labels[keep])
-
-
-@dataclass(frozen=True)
-class Source:
-    """One file that a graph was read from: its name, the hash of its bytes and the triples it gave."""
-
-    name: str
-    sha256: str
-    rows: int
+        labels = None if self.labels is None else self.labels[keep]
+        return Split(self.triples[keep], labels, None if self.weights is None else self.weights[keep])
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,11 +151,12 @@ class KnowledgeGraph:
             digest.update(json.dumps(vocabulary.labels).encode("utf-8") + b"\n")
         for name in SPLITS:
             split = self.split(name)
-            digest.update(split.triples.astype("<i8").tobytes() + split.signs.tobytes() + b"\n")
+            weights = b"" if split.weights is None else split.weights.astype("<f4").tobytes()
+            digest.update(split.triples.astype("<i8").tobytes() + split.signs.tobytes() + weights + b"\n")
         return digest.hexdigest()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the splits as small arrays for a file: triples by name, labels, if any, as `NAME_labels`."""
+        """Return the splits as small arrays for a file: triples by name, labels and weights, if any, beside them."""
         if len(self.entities) >= 2**31:
             raise InputError("this graph has more entities than 32-bit ids can name")
         arrays: dict[str, NDArray[Any]] = {}
@@ -205,6 +165,8 @@ class KnowledgeGraph:
             arrays[name] = split.triples.astype(np.int32)
             if split.labels is not None:
                 arrays[f"{name}_labels"] = split.labels
+            if split.weights is not None:
+                arrays[f"{name}_weights"] = split.weights
         return arrays
 
     @classmethod
@@ -217,7 +179,10 @@ class KnowledgeGraph:
         notes: Iterable[str],
     ) -> KnowledgeGraph:
         """Rebuild a graph from `arrays` and the labels of entities and relations."""
-        train, valid, test = (Split(arrays[split], arrays.get(f"{split}_labels", None)) for split in SPLITS)
+        train, valid, test = (
+            Split(arrays[split], arrays.get(f"{split}_labels", None), arrays.get(f"{split}_weights", None))
+            for split in SPLITS
+        )
         return cls(
             name,
             Vocabulary("entity", labels[0]),
@@ -235,34 +200,47 @@ class KnowledgeGraph:
         return sizes | {name: len(self.split(name)) for name in SPLITS}
 
 
-Columns = tuple[Sequence[str], Sequence[str], Sequence[str]]
-"""Heads, relations and tails of labelled triples, in parallel."""
-
-
 def encode(
     name: str,
     columns: Mapping[str, Columns],
     labels: Mapping[str, NDArray[np.int8] | None],
     sources: Sequence[Source] = (),
 ) -> KnowledgeGraph:
-    """Turn labelled triples into a graph; ids follow train, then valid, then test, heads before tails."""
+    """Turn triples given by label into a graph, numbered as in `assemble`."""
+    return assemble(name, {split: from_columns(part, labels.get(split)) for split, part in columns.items()}, sources)
+
+
+def assemble(
+    name: str, parts: Mapping[str, LabelledTriples], sources: Sequence[Source], notes: Sequence[str] = ()
+) -> KnowledgeGraph:
+    """Put splits together; ids follow train, then valid, then test, heads before tails, as they are first met."""
     entity_ids: dict[str, int] = {}
     relation_ids: dict[str, int] = {}
-    splits = {}
+    splits = {split: Split(np.empty((0, 3), dtype=np.int64)) for split in SPLITS}
     for split in SPLITS:
-        heads, relations, tails = columns.get(split, ((), (), ()))
-        triples = np.empty((len(heads), 3), dtype=np.int64)
-        for column, (values, ids) in enumerate(((heads, entity_ids), (relations, relation_ids), (tails, entity_ids))):
-            for label in dict.fromkeys(values):
-                ids.setdefault(label, len(ids))
-            triples[:, column] = np.fromiter(map(ids.__getitem__, values), dtype=np.int64, count=len(values))
-        splits[split] = Split(triples, labels.get(split))
+        if split not in parts:
+            continue
+        part = parts[split]
+        entities = _renumber(part.ids[:, [0, 2]].T.ravel(), part.entities, entity_ids)
+        relations = _renumber(part.ids[:, 1], part.relations, relation_ids)
+        heads, own, tails = part.ids.T
+        triples = np.column_stack([entities[heads], relations[own], entities[tails]])
+        splits[split] = Split(triples, part.signs, part.weights)
     return KnowledgeGraph(
         name=name,
         entities=Vocabulary("entity", entity_ids),
         relations=Vocabulary("relation", relation_ids),
         sources=tuple(sources),
-        train=splits["train"],
-        valid=splits["valid"],
-        test=splits["test"],
+        notes=tuple(notes),
+        **splits,
     )
+
+
+def _renumber(used: NDArray[np.int32], labels: Sequence[str], ids: dict[str, int]) -> NDArray[np.int64]:
+    """Give ids to the labels in use, in the order of their first use; return each label's id."""
+    first = np.full(len(labels), len(used))
+    first[used[::-1]] = np.arange(len(used))[::-1]  # of several values for one place, the last is kept: the first use
+    new = np.full(len(labels), -1, dtype=np.int64)
+    for number in np.argsort(first, kind="stable")[: int((first < len(used)).sum())].tolist():
+        new[number] = ids.setdefault(labels[number], len(ids))
+    return new

@@ -1,62 +1,115 @@
-"""`load_graph`: a name, a folder or a file becomes a checked, integer `KnowledgeGraph`."""
+"""`load_graph`: a name, a folder, a file, a table or an endpoint becomes a checked, integer `KnowledgeGraph`."""
 
 from __future__ import annotations
 
 import logging
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from staypositive.errors import InputError
 from staypositive.graph.catalogue import CATALOGUE
 from staypositive.graph.encoded import read_encoded
-from staypositive.graph.knowledge_graph import KnowledgeGraph
+from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, assemble
+from staypositive.graph.labelled import LabelledTriples
 from staypositive.graph.quality import inspect_graph
-from staypositive.graph.readers import read_folder, read_triples
-from staypositive.graph.splitting import DEFAULT_SPLIT, split_triples
+from staypositive.graph.readers import (
+    RdfTerms,
+    Sparql,
+    is_table,
+    read_folder,
+    read_sparql,
+    read_table,
+    read_triples,
+    require_facts,
+)
+from staypositive.graph.readers.sparql import is_endpoint
+from staypositive.graph.splitting import DEFAULT_SPLIT, split_labelled
 
 log = logging.getLogger(__name__)
 
 
 def load_graph(
-    source: str | os.PathLike[str],
+    source: Any,
     *,
     split: Sequence[float] | None = None,
     header: bool | None = None,
     seed: int = 0,
+    terms: RdfTerms | None = None,
+    name: str | None = None,
 ) -> KnowledgeGraph:
-    """Load a graph by dataset name (`"geo"`, `"WN18AM"`), from a folder of splits, or from one file.
+    """Load a graph by dataset name (`"geo"`, `"WN18AM"`), from a folder of splits, a file, a table or an endpoint.
 
-    A file is triples as text, or a graph that `graph.encoded.write_encoded` wrote as `.npz`.
+    A file is triples as text, Parquet or RDF, or a graph that `graph.encoded.write_encoded` wrote as `.npz`. A table
+    is a frame of pandas or polars, an Arrow table, or a NumPy array of shape (n, 3); a mapping of train, valid and
+    test to tables gives the splits. An endpoint is a `Sparql`.
 
-    `split` (train, valid and test shares, 0.8, 0.1, 0.1 by default) and `seed` apply to one file alone, which is
-    split so that train keeps every entity and relation of the facts. `header` says whether files begin with a line
-    of column names; by default that is looked at. What is odd about the graph is logged as warnings.
+    `split` (train, valid and test shares, 0.8, 0.1, 0.1 by default) and `seed` apply to what has no splits itself,
+    which is split so that train keeps every entity and relation of the facts. `header` says whether text files begin
+    with a line of column names; by default that is looked at. `terms` says how RDF terms become labels. `name` is
+    what the graph is called. What is odd about the graph is logged as warnings.
     """
-    path = Path(source)
-    is_name = isinstance(source, str) and source.casefold() in CATALOGUE
-    is_folder = not is_name and str(source) != "" and _is(path, stat.S_ISDIR)
-    if split is not None and (is_folder or is_name):
+    kind = _kind(source)
+    if kind is not None and split is not None:
         raise InputError("a split is for a single file; a folder or a named dataset has its own splits")
-    if is_name:
-        graph = CATALOGUE[str(source).casefold()].load()
-    elif is_folder:
-        graph = read_folder(path, header=header)
-    elif path.suffix == ".npz" and _is(path, stat.S_ISREG):
-        graph = read_encoded(path)
-    elif _is(path, stat.S_ISREG):
-        whole = read_triples(path, header)
-        name = path.name.strip(".").split(".")[0]
-        graph = split_triples(
-            name, whole.columns, whole.signs, DEFAULT_SPLIT if split is None else split, seed, [whole.source]
-        )
+    if kind is not None:
+        graph = kind(source, header, terms, name)
     else:
-        known = ", ".join(dataset.name for dataset in CATALOGUE.values())
-        raise InputError(f"{source!s} is neither a file, nor a folder, nor a named dataset ({known})")
-    for line in inspect_graph(graph).lines():
+        own, whole = _without_splits(source, header, terms)
+        graph = split_labelled(name or own, whole, DEFAULT_SPLIT if split is None else split, seed)
+    is_named = isinstance(source, str) and source.casefold() in CATALOGUE  # whose notes are no news
+    notes = () if is_named else graph.notes
+    for line in [*notes, *inspect_graph(graph).lines()]:
         log.warning("%s: %s", graph.name, line)
     return graph
+
+
+Loader = Callable[[Any, bool | None, RdfTerms | None, str | None], KnowledgeGraph]
+
+
+def _kind(source: Any) -> Loader | None:
+    """Return what loads a source that says itself what train, valid and test are; None for any other."""
+    if isinstance(source, Mapping) and not is_table(source):
+        return lambda source, header, terms, name: _from_tables(source, name or "tables")
+    if not isinstance(source, str | os.PathLike) or is_endpoint(source):
+        return None
+    path = Path(source)
+    if isinstance(source, str) and source.casefold() in CATALOGUE:
+        return lambda source, header, terms, name: CATALOGUE[source.casefold()].load()
+    if str(source) != "" and _is(path, stat.S_ISDIR):
+        return lambda source, header, terms, name: read_folder(path, header=header, name=name, terms=terms)
+    if path.suffix == ".npz" and _is(path, stat.S_ISREG):
+        return lambda source, header, terms, name: read_encoded(path)
+    return None
+
+
+def _without_splits(source: Any, header: bool | None, terms: RdfTerms | None) -> tuple[str, LabelledTriples]:
+    """Return the triples of a source that is all of one piece, and what to call them."""
+    if isinstance(source, Sparql):
+        return "sparql", read_sparql(source, terms)
+    if is_endpoint(source):
+        raise InputError(f"{source} is an endpoint and needs a query: load_graph(Sparql(address, query)), or --query")
+    if is_table(source):
+        return "table", read_table(source)
+    if isinstance(source, str | os.PathLike) and _is(Path(source), stat.S_ISREG):
+        path = Path(source)
+        return path.name.strip(".").split(".")[0], read_triples(path, header, terms)
+    known = ", ".join(dataset.name for dataset in CATALOGUE.values())
+    what = str(source) if isinstance(source, str | os.PathLike) else f"a {type(source).__name__}"
+    raise InputError(f"{what} is neither a file, nor a folder, nor a named dataset ({known})")
+
+
+def _from_tables(tables: Mapping[str, Any], name: str) -> KnowledgeGraph:
+    unknown = [str(split) for split in tables if split not in SPLITS]
+    if unknown or "train" not in tables:
+        raise InputError(
+            f"tables are given for train, valid and test, train at least; got {', '.join(map(str, tables))}"
+        )
+    parts = {split: read_table(table, f"{split}, a table in memory") for split, table in tables.items()}
+    require_facts(parts["train"])
+    return assemble(name, parts, [part.source for part in parts.values()])
 
 
 def _is(path: Path, kind: Callable[[int], bool]) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.errors import SettingError
-from staypositive.graph.knowledge_graph import SPLITS, Columns, KnowledgeGraph, Source, encode
+from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, assemble
+from staypositive.graph.labelled import Columns, LabelledTriples, Source, from_columns
 
 DEFAULT_SPLIT = (0.8, 0.1, 0.1)
 
@@ -21,6 +23,17 @@ def split_triples(
     seed: int = 0,
     sources: Sequence[Source] = (),
 ) -> KnowledgeGraph:
+    """Split triples given by label at random, as in `split_labelled`."""
+    return split_labelled(name, from_columns(columns, signs), ratios, seed, sources)
+
+
+def split_labelled(
+    name: str,
+    stated: LabelledTriples,
+    ratios: Sequence[float] = DEFAULT_SPLIT,
+    seed: int = 0,
+    sources: Sequence[Source] | None = None,
+) -> KnowledgeGraph:
     """Split labelled triples at random by `ratios`.
 
     A fact that is the first to mention an entity or a relation goes to train, so nothing is unseen there; copies of
@@ -30,20 +43,22 @@ def split_triples(
     if seed < 0:
         raise SettingError(f"a seed is a whole number from 0, got {seed}")
     draw = np.random.default_rng(seed)
-    place = np.empty(len(columns[0]), dtype=np.int64)
-    whole = encode(name, {"train": columns}, {})
+    place = np.empty(len(stated), dtype=np.int8)
+    whole = assemble(name, {"train": dataclasses.replace(stated, signs=None)}, ())
     _, copies = np.unique(whole.keys(whole.train.triples), return_inverse=True)
-    true = np.ones(len(place), dtype=bool) if signs is None else signs > 0
+    true = np.ones(len(place), dtype=bool) if stated.signs is None else stated.signs > 0
     place[true] = _place_facts(whole.train.triples[true], copies[true], shares, draw)
     place[~true] = _place_negatives(copies[~true], shares, draw)
-    parts: dict[str, Columns] = {}
-    labels: dict[str, NDArray[np.int8] | None] = {}
+    parts: dict[str, LabelledTriples] = {}
     for number, split in enumerate(SPLITS):
-        rows = np.flatnonzero(place == number).tolist()
-        heads, relations, tails = ([column[i] for i in rows] for column in columns)
-        parts[split] = (heads, relations, tails)
-        labels[split] = None if signs is None or split == "train" else signs[rows]
-    return encode(name, parts, labels, sources)
+        own = place == number
+        parts[split] = dataclasses.replace(
+            stated,
+            ids=stated.ids[own],
+            signs=None if stated.signs is None or split == "train" else stated.signs[own],
+            weights=None if stated.weights is None else stated.weights[own],
+        )
+    return assemble(name, parts, [stated.source] if sources is None else sources, stated.notes)
 
 
 def _checked(ratios: Sequence[float]) -> NDArray[np.float64]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
-from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph
+from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Split
 from staypositive.graph.readers import looks_like_header
 
 
 def write_folder(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
-    """Write train.txt, valid.txt and test.txt; a split with labels gets a fourth column of 1 and -1."""
+    """Write train.txt, valid.txt and test.txt; a split with labels gets a fourth column of 1 and -1.
+
+    A split with weights gets a column called confidence, and a header that says so.
+    """
     for label in (*graph.entities, *graph.relations):
         if "\t" in label or "\n" in label or label.endswith("\r"):
             raise InputError(f"the label {label!r} holds a tab or a line end, which this format cannot carry")
@@ -28,17 +32,21 @@ def write_folder(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
             f"{folder} is not empty ({others[0]}, ...); give a new folder, so that nothing is lost or mixed"
         )
     for name in SPLITS:
-        split = graph.split(name)
-        rows = []
-        if len(split) and looks_like_header(_labels(graph, split.triples[0].tolist())):
-            rows.append("head\trelation\ttail" + ("" if split.labels is None else "\tlabel") + "\n")
-        for triple, sign in zip(split.triples.tolist(), split.signs.tolist(), strict=True):
-            cells = _labels(graph, triple)
-            rows.append("\t".join(cells if split.labels is None else [*cells, str(sign)]) + "\n")
+        rows = list(_rows(graph, graph.split(name)))
         text = "".join(rows)
         mark = "\ufeff" if text.startswith("\ufeff") else ""  # readers take the first one for a byte order mark
         write_atomic(folder / f"{name}.txt", mark + text)
     return folder
+
+
+def _rows(graph: KnowledgeGraph, split: Split) -> Iterator[str]:
+    """Yield the lines of a split; a header where its columns, or what its first triple looks like, need one."""
+    stated = {"label": split.labels, "confidence": split.weights}
+    extra = {name: values.tolist() for name, values in stated.items() if values is not None}
+    if split.weights is not None or (len(split) and looks_like_header(_labels(graph, split.triples[0].tolist()))):
+        yield "\t".join(["head", "relation", "tail", *extra]) + "\n"
+    for triple, *cells in zip(split.triples.tolist(), *extra.values(), strict=True):
+        yield "\t".join([*_labels(graph, triple), *map(str, cells)]) + "\n"
 
 
 def _labels(graph: KnowledgeGraph, triple: list[int]) -> list[str]:

@@ -59,5 +59,8 @@ class NegativeSampling(Objective):
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
         """Return `facts`, `negatives` and, where asked for, `l2`."""
         true, false = batch.logits(model).tensor_split([batch.n_facts])
-        terms = {"facts": softplus(-true).sum(), "negatives": softplus(false).sum()}
+        terms = {
+            "facts": batch.weighted(softplus(-true)).sum(),
+            "negatives": batch.weighted(softplus(false)).sum(),  # a corruption counts as its fact does
+        }
         return terms | ({"l2": l2_penalty(self.l2, batch)} if self.l2 else {})

@@ -57,7 +57,7 @@ class Batch:
     key: Tensor
     """What decides all that this step draws, such as its dropout masks (see `staypositive.models.hashing`)."""
     prepared: dict[str, Tensor] = dataclasses.field(default_factory=dict)
-    """What the objective prepared for these facts, each of shape (n_facts,)."""
+    """What the objective prepared for these facts, each of shape (n_facts,); `weight` is what each fact counts."""
 
     def logits(self, model: BilinearModel) -> Tensor:
         """Return φ + ψ of the examples, with the model's dropout."""
@@ -68,6 +68,11 @@ class Batch:
             self.key,
         )
         return scores + model.prior_score
+
+    def weighted(self, losses: Tensor) -> Tensor:
+        """Return losses of the facts, or of copies of them one after another, each times its fact's weight."""
+        weight = self.prepared.get("weight")
+        return losses if weight is None else losses * weight.repeat(len(losses) // len(weight))
 
 
 class Objective(ABC):

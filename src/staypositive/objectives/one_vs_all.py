@@ -65,4 +65,4 @@ class OneVsAll(Objective):
         if model.training and model.dropout:
             keep = keep_mask(mix_all(batch.key + side), len(query), query.shape[-1], model.dropout, query.device)
             query = query * keep / (1 - model.dropout)
-        return cross_entropy(query @ batch.entity_rows.T, answers)
+        return batch.weighted(cross_entropy(query @ batch.entity_rows.T, answers, reduction="none")).mean()

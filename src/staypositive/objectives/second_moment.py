@@ -173,9 +173,7 @@ class SecondMoment(Objective):
                 losses = losses + w0 * (squares * batch.prepared[name] if self.weighting == "query" else squares)
             if is_likely:
                 losses = losses - self.likelihood_weight * _log_shares(scores, squares)
-        if "weight" in batch.prepared:
-            losses = losses * batch.prepared["weight"]
-        loss = losses.mean()
+        loss = batch.weighted(losses).mean()
         facts = batch.batches * batch.n_facts  # of an epoch; exact for whole batches
         return loss if every is None else loss + w0 * every / facts
 

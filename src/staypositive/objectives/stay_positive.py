@@ -52,4 +52,7 @@ class StayPositive(Objective):
         """Return `facts` and `penalty`."""
         total = model.sum_rows(batch.entity_rows, batch.relation_rows, batch.entity_rows)
         size = total.abs() if self.power == 1 else total.square()
-        return {"facts": softplus(-batch.logits(model)).sum(), "penalty": self.weight(batch.batches) * size}
+        return {
+            "facts": batch.weighted(softplus(-batch.logits(model))).sum(),
+            "penalty": self.weight(batch.batches) * size,
+        }

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from staypositive.errors import DivergedError, SettingError
+from staypositive.errors import DivergedError, InputError, SettingError
 from staypositive.evaluation import negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Predictor
@@ -61,7 +61,7 @@ def fit(
         carried = carry_over(start_from, graph, model)
         origin["start_from"] = {"graph_sha256": start_from.graph.fingerprint, "entities": carried.counts()}
     model.to(device).to(getattr(torch, chosen.precision))
-    engine = new_engine(model, chosen, training_facts(graph, model, device))
+    engine = new_engine(model, chosen, training_facts(graph, model, device), training_weights(graph, model, device))
     origin["engine"] = type(engine).__name__
     validate, monitor = _validation(graph, chosen)
     watchers = [*callbacks, *([ProgressBar()] if progress else [])]
@@ -145,6 +145,17 @@ def training_facts(graph: KnowledgeGraph, model: BilinearModel, device: torch.de
     return torch.cat([facts, backwards])
 
 
+def training_weights(graph: KnowledgeGraph, model: BilinearModel, device: torch.device) -> Tensor | None:
+    """Return what each of the facts to train on counts, or None where all count alike."""
+    own = graph.train.fact_weights
+    if own is None:
+        return None
+    if not own.any():
+        raise InputError(f"every training fact of {graph.name} has confidence 0, so that there is nothing to learn")
+    weights = torch.as_tensor(own, device=device)
+    return torch.cat([weights, weights]) if model.reciprocal else weights
+
+
 def new_optimiser(model: BilinearModel, settings: Settings) -> RowOptimiser:
     """Build the optimiser that the settings describe, for a model on its device."""
     tables = {name: table.data for name, table in model.named_parameters()}
@@ -153,11 +164,11 @@ def new_optimiser(model: BilinearModel, settings: Settings) -> RowOptimiser:
     return build_optimiser(settings.optimiser, tables, settings.learning_rate, accumulator)
 
 
-def new_engine(model: BilinearModel, settings: Settings, facts: Tensor) -> Engine:
+def new_engine(model: BilinearModel, settings: Settings, facts: Tensor, weights: Tensor | None = None) -> Engine:
     """Build the engine that the settings describe; the facts are on the model's device."""
     optimiser = new_optimiser(model, settings)
     return build_engine(
-        settings.engine, model, settings.objective, optimiser, facts, settings.batch_size, settings.seed
+        settings.engine, model, settings.objective, optimiser, facts, settings.batch_size, settings.seed, weights
     )
 
 

@@ -56,6 +56,11 @@ class ReferenceEngine(Engine):
         self.generator = torch.Generator(facts.device).manual_seed(seed)
         self.steps = 0
 
+    def weigh(self, weights: Tensor) -> None:
+        """Let each fact's loss count so much, beside what the objective makes of it itself."""
+        own = self.prepared.get("weight")
+        self.prepared["weight"] = weights if own is None else own * weights
+
     def run_epoch(self) -> dict[str, Tensor]:
         """Shuffle, then step through the batches; the last one may be short."""
         self.model.train()

@@ -30,10 +30,11 @@ def build_engine(
     facts: Tensor,
     batch_size: int,
     seed: int,
+    weights: Tensor | None = None,
 ) -> Engine:
     """Build an engine: `reference` (autograd), `fused` (compiled; an error where it cannot be), or `auto`.
 
-    All take the same steps, to rounding.
+    All take the same steps, to rounding. `weights` say what each fact's loss counts; compiled steps have none.
     """
     if name not in ENGINES:
         raise SettingError(f"expected an engine among {', '.join(ENGINES)}, got {name!r}")
@@ -41,6 +42,8 @@ def build_engine(
     fused: type[FusedGpuEngine | FusedCpuEngine] = FusedGpuEngine if on_gpu else FusedCpuEngine
     by_moments = MomentEngine.serves(model, objective, batch_size)
     reason = "" if by_moments else why_not(fused.package, fused.serves, fused.dtypes, model, objective, optimiser)
+    if weights is not None and not by_moments:
+        reason = "its steps count all facts alike, and these have weights; use engine auto or reference"
     if name == "fused" and reason:
         raise SettingError(f"the fused engine cannot be used here: {reason}")
     kind: type[FusedGpuEngine | ReferenceEngine] = ReferenceEngine
@@ -53,4 +56,8 @@ def build_engine(
     elif name == "auto" and GraphedEngine.can_capture(objective, optimiser, facts.device):
         kind = GraphedEngine
     log.info("engine: %s%s", kind.__name__, f" ({reason})" if reason else "")
-    return kind(model, objective, optimiser, facts, batch_size, seed)
+    engine = kind(model, objective, optimiser, facts, batch_size, seed)
+    if weights is not None:
+        assert isinstance(engine, ReferenceEngine)
+        engine.weigh(weights)
+    return engine

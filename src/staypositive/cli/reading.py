@@ -1,0 +1,96 @@
+"""How commands read a graph: the flags that say how, and the reading itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from staypositive.cli.common import HeaderFlag, SplitFlag, parse_split
+from staypositive.errors import InputError
+from staypositive.graph import KnowledgeGraph, RdfTerms, Sparql, load_graph
+
+PANEL = "Reading RDF and SPARQL"
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A dataset's name, a folder of splits, one file of triples (text, Parquet, RDF), or a SPARQL endpoint."
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a graph is read; each field is a flag."""
+
+    split: SplitFlag = None
+    header: HeaderFlag = None
+    query: Annotated[
+        str | None,
+        typer.Option(
+            help="SELECT or CONSTRUCT query for an endpoint, or a file that holds one.", rich_help_panel=PANEL
+        ),
+    ] = None
+    page: Annotated[int, typer.Option(min=1, help="Rows to ask an endpoint for at once.", rich_help_panel=PANEL)] = (
+        10_000
+    )
+    timeout: Annotated[
+        float, typer.Option(help="Seconds to wait for a page of an endpoint's answer.", rich_help_panel=PANEL)
+    ] = 60.0
+    literals: Annotated[
+        bool, typer.Option("--literals", help="Keep statements about literals too.", rich_help_panel=PANEL)
+    ] = False
+    blank_nodes: Annotated[
+        bool, typer.Option("--blank-nodes/--no-blank-nodes", help="Keep blank nodes.", rich_help_panel=PANEL)
+    ] = True
+    shorten: Annotated[
+        bool, typer.Option("--shorten", help="Shorten IRIs by the file's own prefixes.", rich_help_panel=PANEL)
+    ] = False
+
+    def load(self, data: str, seed: int = 0) -> KnowledgeGraph:
+        """Load the graph."""
+        source: str | Sparql = data
+        if self.query is not None:
+            source = Sparql(data, _query(self.query), page=self.page, timeout=self.timeout)
+        terms = RdfTerms(literals=self.literals, blank_nodes=self.blank_nodes, prefixes=self.shorten)
+        return load_graph(source, split=parse_split(self.split), header=self.header, seed=seed, terms=terms)
+
+
+def reads_graph(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the flags of `Reading`, in place of its parameter `reading`."""
+    signature = inspect.signature(command, eval_str=True)
+    hints = get_type_hints(Reading, include_extras=True)
+    flags = [
+        parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, parameter in inspect.signature(Reading).parameters.items()
+    ]
+
+    def generated(**arguments: Any) -> None:
+        own = {flag.name: arguments.pop(flag.name) for flag in flags}
+        command(**arguments, reading=Reading(**own))
+
+    others = [p.replace(kind=_named(p)) for p in signature.parameters.values() if p.name != "reading"]
+    parameters = sorted([*others, *flags], key=lambda p: p.kind)
+    generated.__doc__, generated.__name__ = command.__doc__, command.__name__
+    generated.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    generated.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return generated
+
+
+def _named(parameter: inspect.Parameter) -> Any:
+    """Parameters are given by name, so that their order is free."""
+    keeps = parameter.kind is inspect.Parameter.VAR_KEYWORD
+    return parameter.kind if keeps else inspect.Parameter.KEYWORD_ONLY
+
+
+def _query(text: str) -> str:
+    if "{" in text:
+        return text
+    try:
+        return Path(text).read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--query is neither a query nor a file that can be read: {error}") from None

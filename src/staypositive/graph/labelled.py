@@ -1,0 +1,154 @@
+"""Triples as they are read: labels become numbers as they are met, so that a long file takes little room."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staypositive.errors import DataError
+from staypositive.files import sha256_bytes
+
+Columns = tuple[Sequence[str], Sequence[str], Sequence[str]]
+"""Heads, relations and tails of labelled triples, in parallel."""
+Signs = NDArray[np.int8]
+Weights = NDArray[np.float32]
+ROLES = ("head", "relation", "tail")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file that a graph was read from: its name, the hash of its bytes and the triples it gave."""
+
+    name: str
+    sha256: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where triples come from, so that an error can name it: a file, and what its rows are called."""
+
+    path: str | os.PathLike[str] | None = None
+    unit: str = "line"
+    """`line` for text; rows of a table and statements of RDF have no line of their own."""
+
+    def error(self, message: str, number: int | None = None) -> DataError:
+        """Return the error that names the file and the line, or the number of the row."""
+        if number is None or self.unit == "line":
+            return DataError(message, self.path, None if self.path is None else number)
+        return DataError(f"{self.unit} {number}: {message}", self.path)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTriples:
+    """What one file says: triples as numbers of its own labels, ±1 and a weight for each row if it has them."""
+
+    ids: NDArray[np.int32]
+    """Head, relation and tail of each row, shape (n, 3)."""
+    entities: Sequence[str]
+    relations: Sequence[str]
+    source: Source
+    lines: Sequence[int]
+    """The number of each row's line, or row, or statement."""
+    place: Place = field(default_factory=Place)
+    signs: Signs | None = None
+    weights: Weights | None = None
+    notes: tuple[str, ...] = ()
+    """What was left out, or read in a way worth knowing."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def columns(self) -> Columns:
+        """Heads, relations and tails by label."""
+        heads, relations, tails = (
+            [labels[i] for i in self.ids[:, column].tolist()]
+            for column, labels in enumerate((self.entities, self.relations, self.entities))
+        )
+        return heads, relations, tails
+
+    def error(self, message: str, row: int) -> DataError:
+        """Return an error that names the place of a row."""
+        return self.place.error(message, int(self.lines[row]))
+
+
+class Encoder:
+    """Gathers rows piece by piece; only numbers and distinct labels are kept."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.entities: dict[str, int] = {}
+        self.relations: dict[str, int] = {}
+        self._pieces: dict[str, list[NDArray[Any]]] = {"ids": [], "signs": [], "weights": []}
+        self._lines: list[Sequence[int]] = []
+        self.rows = 0
+
+    def add(
+        self, columns: Columns, lines: Sequence[int], signs: Signs | None = None, weights: Weights | None = None
+    ) -> None:
+        """Take some rows, given by label."""
+        heads, relations, tails = columns
+        entities = self.entities
+        parts = (_numbers(heads, entities), _numbers(relations, self.relations), _numbers(tails, entities))
+        self._keep("ids", np.column_stack(parts))
+        self._keep("signs", None if signs is None else np.asarray(signs, dtype=np.int8))
+        self._keep("weights", weights)
+        self.rows += len(heads)
+        last = self._lines[-1] if self._lines else range(0)
+        if isinstance(lines, range) and isinstance(last, range) and len(last) and last.stop == lines.start:
+            self._lines[-1] = range(last.start, lines.stop)
+        else:
+            self._lines.append(lines)
+
+    def _keep(self, name: str, values: NDArray[Any] | None) -> None:
+        if values is not None:
+            self._pieces[name].append(values)
+
+    def finish(self, source: Source, notes: Sequence[str] = ()) -> LabelledTriples:
+        """Return all rows."""
+        joined = {name: np.concatenate(pieces) if pieces else None for name, pieces in self._pieces.items()}
+        self._pieces.clear()
+        ids = joined["ids"] if joined["ids"] is not None else np.empty((0, 3), dtype=np.int32)
+        lines: Sequence[int] = self._lines[0] if len(self._lines) == 1 else [n for part in self._lines for n in part]
+        return LabelledTriples(
+            ids, list(self.entities), list(self.relations), source, lines, self.place,
+            joined["signs"], joined["weights"], tuple(notes),
+        )  # fmt: skip
+
+    def source(self, name: str) -> Source:
+        """Return the source of triples that are in no file: its hash is of their labels and numbers."""
+        text = "\n".join([*self.entities, "", *self.relations]).encode("utf-8", "surrogatepass")
+        numbers = [piece.tobytes() for pieces in self._pieces.values() for piece in pieces]
+        return Source(name, sha256_bytes(text + b"".join(numbers)), self.rows)
+
+
+def _numbers(labels: Sequence[str], ids: dict[str, int]) -> NDArray[np.int32]:
+    for label in dict.fromkeys(labels):
+        ids.setdefault(label, len(ids))
+    return np.fromiter(map(ids.__getitem__, labels), dtype=np.int32, count=len(labels))
+
+
+def require_labels(found: LabelledTriples) -> LabelledTriples:
+    """Refuse a blank label; the error names the first of its rows."""
+    blank = [
+        [number for number, label in enumerate(labels) if not label or label.isspace()]
+        for labels in (found.entities, found.relations)
+    ]
+    if any(blank):
+        is_blank = np.column_stack([np.isin(found.ids[:, i], blank[i % 2]) for i in range(3)])
+        row, column = np.argwhere(is_blank)[0].tolist()
+        raise found.error(f"the {ROLES[column]} is empty", row)
+    return found
+
+
+def from_columns(columns: Columns, signs: Signs | None = None, weights: Weights | None = None) -> LabelledTriples:
+    """Return triples given by label in memory."""
+    encoder = Encoder(Place(unit="row"))
+    encoder.add(columns, range(1, len(columns[0]) + 1), signs, weights)
+    return encoder.finish(encoder.source("facts given by label"))

@@ -1,0 +1,158 @@
+"""A SPARQL endpoint: a SELECT or CONSTRUCT query over HTTP, asked for page by page."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from staypositive.errors import DownloadError, InputError, SettingError
+from staypositive.graph.labelled import LabelledTriples, Place, require_labels
+from staypositive.graph.readers.rdf import add_quads, import_pyoxigraph
+from staypositive.graph.readers.tables import find_columns
+from staypositive.graph.readers.terms import RdfTerms, Statements, literal_label
+from staypositive.version import __version__
+
+log = logging.getLogger(__name__)
+
+ACCEPT = {"SELECT": "application/sparql-results+json", "CONSTRUCT": "application/n-triples"}
+_KINDS = {"uri": "iri", "bnode": "blank", "literal": "literal", "typed-literal": "literal"}
+_AGAIN = (429, 500, 502, 503, 504)
+"""Answers after which it is worth asking again."""
+
+
+@dataclass(frozen=True)
+class Sparql:
+    """A query for triples: a SELECT of head, relation and tail (by name, else the first three), or a CONSTRUCT.
+
+    It is asked for in pages of `page` rows, by LIMIT and OFFSET, unless it has one of these itself; pages are parts
+    of one answer only if the endpoint keeps an order, which ORDER BY makes sure of. A SELECT goes on after the rows
+    that came, so an endpoint may give fewer than asked for; of a CONSTRUCT's solutions it must give whole pages. A
+    request that takes longer than `timeout` seconds, or fails at the server, is tried `retries` times more.
+    """
+
+    endpoint: str
+    query: str
+    page: int = 10_000
+    timeout: float = 60.0
+    retries: int = 2
+
+    def __post_init__(self) -> None:
+        if not is_endpoint(self.endpoint):
+            raise SettingError(f"an endpoint is an http or https address, got {self.endpoint!r}")
+        if self.page < 1 or not self.timeout > 0 or self.retries < 0:
+            raise SettingError("page and timeout must be above 0, and retries not negative")
+        if self.form not in ACCEPT:
+            raise SettingError("expected a SELECT or CONSTRUCT query: triples are asked for, nothing else")
+
+    @property
+    def form(self) -> str:
+        """SELECT, CONSTRUCT or another: the first word behind the prefixes."""
+        bare = re.sub(r"<[^<>\s]*>|#[^\n]*|(?i:prefix)\s+[^\s:]*:|(?i:base)\s", " ", self.query)
+        word = re.search(r"[A-Za-z]+", bare)
+        return word.group().upper() if word else ""
+
+    @property
+    def has_own_limit(self) -> bool:
+        """Whether the query says itself which rows it wants."""
+        return re.search(r"\b(LIMIT|OFFSET)\b", self.query.rpartition("}")[2], re.IGNORECASE) is not None
+
+    def at(self, offset: int) -> str:
+        """Return the query for the page from some row on."""
+        return self.query if self.has_own_limit else f"{self.query.rstrip()}\nLIMIT {self.page} OFFSET {offset}"
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the query states an order."""
+        return re.search(r"\bORDER\s+BY\b", self.query.rpartition("}")[2], re.IGNORECASE) is not None
+
+
+def is_endpoint(source: object) -> bool:
+    """Return whether this is the address of an endpoint."""
+    return isinstance(source, str) and source.lower().startswith(("http://", "https://"))
+
+
+def read_sparql(asked: Sparql, terms: RdfTerms | None = None) -> LabelledTriples:
+    """Ask an endpoint for triples, page by page until one is empty."""
+    statements = Statements(Place(asked.endpoint, "statement"), terms or RdfTerms())
+    pages, offset = 0, 0
+    while True:
+        pages += 1
+        statements.next_document(f"p{pages}-")
+        before = statements.seen
+        add = _add_bindings if asked.form == "SELECT" else _add_triples
+        try:
+            add(_post(asked, asked.at(offset)), statements)
+        except (ValueError, KeyError, TypeError, SyntaxError) as error:
+            said = f"{asked.endpoint} did not answer with {ACCEPT[asked.form]}: {type(error).__name__}: {error}"
+            raise DownloadError(said) from None
+        log.info("%s: page %d, %d statements so far", asked.endpoint, pages, statements.seen)
+        received = statements.seen - before
+        if asked.has_own_limit or not received:
+            break
+        offset += received if asked.form == "SELECT" else asked.page  # an endpoint may give fewer rows than asked for
+    several = pages > 2 and not asked.is_ordered
+    notes = [f"read in {pages - 1} pages without ORDER BY: the endpoint must keep one order"] if several else []
+    return require_labels(statements.finish(asked.endpoint, {}, notes))
+
+
+def _post(asked: Sparql, query: str) -> bytes:
+    body = urllib.parse.urlencode({"query": query}).encode("ascii")
+    headers = {"Accept": ACCEPT[asked.form], "User-Agent": f"staypositive/{__version__}"}
+    request = urllib.request.Request(asked.endpoint, body, headers)
+    for attempt in range(asked.retries + 1):
+        if attempt:
+            time.sleep(min(2.0**attempt / 4, 10))
+        try:
+            with urllib.request.urlopen(request, timeout=asked.timeout) as answer:
+                return bytes(answer.read())
+        except urllib.error.HTTPError as error:
+            said = f"{asked.endpoint} answered {error.code}: {_excerpt(error)}"
+            if error.code not in _AGAIN:
+                raise DownloadError(said) from None
+        except TimeoutError:
+            said = (
+                f"{asked.endpoint} did not answer within {asked.timeout:g} s; ask for smaller pages, or wait longer"
+            )
+        except OSError as error:
+            said = f"{asked.endpoint} cannot be reached: {getattr(error, 'reason', error)}"
+    raise DownloadError(said)
+
+
+def _excerpt(error: urllib.error.HTTPError) -> str:
+    return error.read(300).decode("utf-8", "replace").strip() or str(error.reason)
+
+
+def _add_bindings(answer: bytes, statements: Statements) -> None:
+    """Take the rows of a SELECT; one that leaves a variable open states nothing, and is passed over."""
+    found: dict[str, Any] = json.loads(answer)
+    names = found["head"]["vars"]
+    try:
+        (head, relation, tail), _, _ = find_columns(names)
+    except InputError:
+        raise SettingError(
+            f"the query selects {len(names)} variables; three are needed: ?head ?relation ?tail"
+        ) from None
+    for row in found["results"]["bindings"]:
+        if all(names[place] in row for place in (head, relation, tail)):
+            statements.add(_term(row[names[head]]), row[names[relation]]["value"], _term(row[names[tail]]))
+        else:
+            statements.seen += 1
+
+
+def _term(value: dict[str, str]) -> tuple[str, str]:
+    kind = _KINDS.get(value["type"], "triple")
+    if kind == "literal":
+        return kind, literal_label(value["value"], value.get("xml:lang"), value.get("datatype"))
+    return kind, value["value"]
+
+
+def _add_triples(answer: bytes, statements: Statements) -> None:
+    library = import_pyoxigraph()
+    add_quads(library.parse(answer, format=library.RdfFormat.N_TRIPLES), statements)

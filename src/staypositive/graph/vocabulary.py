@@ -1,0 +1,61 @@
+"""Labels and their ids."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staypositive.errors import InputError, UnknownLabelError
+
+
+class Vocabulary(Sequence[str]):
+    """Labels and their ids: `vocabulary[3]` is a label, `vocabulary.id("France")` its number."""
+
+    def __init__(self, kind: str, labels: Iterable[str]) -> None:
+        self.kind = kind
+        self.labels = tuple(labels)
+        self._ids = {label: i for i, label in enumerate(self.labels)}
+        if len(self._ids) != len(self.labels):
+            raise InputError(f"the {kind} labels are not distinct")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> str:  # type: ignore[override]  # slices are not needed
+        return self.labels[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.labels)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and (self.kind, self.labels) == (other.kind, other.labels)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.labels))
+
+    def id(self, label: str) -> int:
+        """Return the id of a label; an unknown one is an error that suggests the nearest labels."""
+        try:
+            return self._ids[label]
+        except KeyError:
+            raise UnknownLabelError(self.kind, label, self.nearest(label)) from None
+
+    def ids(self, labels: Iterable[str]) -> NDArray[np.int64]:
+        """Return the ids of many labels."""
+        return np.fromiter((self.id(label) for label in labels), dtype=np.int64)
+
+    def nearest(self, label: str, most: int = 3) -> list[str]:
+        """Return up to `most` labels spelt like this one, whatever the case; a longer name may begin with it."""
+        wanted = label.casefold()
+        folded: dict[str, str] = {}
+        for known in self.labels:
+            folded.setdefault(known.casefold(), known)
+        begins = sorted((known for known in folded if wanted and known.startswith(wanted)), key=len)
+        close = difflib.get_close_matches(wanted, folded, n=most, cutoff=0.6)
+        return [folded[known] for known in dict.fromkeys([*close[:1], *begins[:2], *close, *begins])][:most]
