@@ -14,6 +14,7 @@ from staypositive.cli.discover import discover_command
 from staypositive.cli.extend import extend_command
 from staypositive.cli.importing import import_pykeen
 from staypositive.cli.inspecting import calibrate, evaluate, predict
+from staypositive.cli.report import report_command
 from staypositive.cli.reproduce import reproduce_command, results_app
 from staypositive.cli.serve import serve_command
 from staypositive.cli.support import support_command
@@ -51,6 +52,7 @@ app.command("census")(census_command)
 app.command("import-pykeen")(import_pykeen)
 app.command("support")(support_command)
 app.command("serve")(serve_command)
+app.command("report")(report_command)
 app.command("bench")(bench)
 app.command("reproduce")(reproduce_command)
 app.add_typer(results_app, name="results")
