@@ -19,6 +19,7 @@ from staypositive.cli.reproduce import reproduce_command, results_app
 from staypositive.cli.serve import serve_command
 from staypositive.cli.support import support_command
 from staypositive.cli.train import train_command
+from staypositive.cli.tune import tune_command
 from staypositive.errors import InputError, StayPositiveError
 from staypositive.version import __version__
 
@@ -53,6 +54,7 @@ app.command("import-pykeen")(import_pykeen)
 app.command("support")(support_command)
 app.command("serve")(serve_command)
 app.command("report")(report_command)
+app.command("tune")(tune_command)
 app.command("bench")(bench)
 app.command("reproduce")(reproduce_command)
 app.add_typer(results_app, name="results")

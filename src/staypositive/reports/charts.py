@@ -1,4 +1,4 @@
-"""Charts as SVG, drawn by hand: line, density, reliability, scatter, bars and intervals.
+"""Charts as SVG, drawn by hand: line, dots, density, reliability, scatter, bars and intervals.
 
 Colours are classes (`c0`, `c1`, ...) of the page's style, so that a chart follows its theme. Lines are named where
 they end rather than in a legend. Each function takes plain numbers and returns one `<svg>`.
@@ -30,7 +30,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Point:
-    """One mark of a scatter: where, in which colour, and what to say when pointed at."""
+    """One mark: where, in which colour, and what to say when pointed at."""
 
     x: float
     y: float
@@ -340,3 +340,37 @@ def shortened(text: str, most: int = 26) -> str:
     """
     half = (most - 1) // 2
     return text if len(text) <= most else f"{text[:half]}…{text[-(most - 1 - half) :]}"
+
+
+def dot_chart(
+    dots: Sequence[Point],
+    title: str,
+    *,
+    line: Series | None = None,
+    labels: Sequence[str] | None = None,
+    log_x: bool = False,
+    width: int = 320,
+    height: int = 190,
+) -> Html:
+    """Draw dots over two axes, with a line among them if there is one; `labels` name the places 0, 1, ... of x."""
+    xs, ys = [dot.x for dot in dots], [dot.y for dot in dots]
+    low, high = (-0.5, len(labels) - 0.5) if labels else (min(xs), max(xs))
+    if low == high:
+        low, high, log_x = low - 0.5, high + 0.5, False
+    pad = 0.08 * (max(ys) - min(ys)) or 0.5
+    bounds = min(ys) - pad, max(ys) + pad
+    frame = Frame((low, high), bounds, width=width, height=height, margins=(10, 16, 24, 48), log_x=log_x)
+    at: Sequence[float] = range(len(labels)) if labels else _log_ticks(low, high) if log_x else ticks(low, high)
+    parts = [frame.axes(at, ticks(*bounds, 4), lambda x: labels[round(x)] if labels else plain(x), plain)]
+    if line is not None:
+        parts.append(tag("path", d=frame.path(line.xs, line.ys), class_=f"line {colour(line.colour)}"))
+    for dot in sorted(dots, key=lambda dot: dot.colour):
+        place = {"cx": frame.x(dot.x), "cy": frame.y(dot.y), "r": 3.6}
+        parts.append(tag("circle", tag("title", dot.title), **place, class_=f"bubble {colour(dot.colour)}"))
+    return frame.svg(*parts, title=title)
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Return powers of ten between two numbers, or both ends where fewer than two lie between."""
+    powers = [10.0**p for p in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)]
+    return powers if len(powers) > 1 else [low, high]
