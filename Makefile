@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PYKEEN := .venv/.pykeen
 
-.PHONY: demo test test-slow test-gpu test-pykeen test-browser check lint types layers docs format clean
+.PHONY: demo test test-slow test-gpu test-pykeen test-browser test-tune check lint types layers docs format clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -31,9 +31,14 @@ test-pykeen: $(PYKEEN)  ## tests of the PyKEEN plug-in, against the released PyK
 	$(BIN)/python -m pytest tests/pykeen_plugin src/staypositive/pykeen_plugin src/staypositive/pykeen_datasets.py \
 		"tests/test_docs.py::test_python_blocks_run[pykeen.md]"
 
-test-browser: $(STAMP)  ## the explorer in headless Chromium, with pictures in site/pictures; needs chromium and chromedriver
+test-tune: $(STAMP)  ## tests of the search and of the trackers, with Optuna, TensorBoard and MLflow
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,tune,track]"
+	$(BIN)/python -m pytest tests/tuning tests/trackers src/staypositive/tuning src/staypositive/trackers \
+		"tests/test_docs.py::test_python_blocks_run[tune.md]"
+
+test-browser: $(STAMP)  ## explorer and report in headless Chromium, with pictures in site/pictures; needs chromium and chromedriver
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"
-	STAYPOSITIVE_PICTURES=site/pictures $(BIN)/python -m pytest -m browser tests/service
+	STAYPOSITIVE_PICTURES=site/pictures $(BIN)/python -m pytest -m browser tests/service tests/reports
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from staypositive.graph.knowledge_graph import encode
 from staypositive.training import EpochRecord
 from staypositive.tuning import Range, Space, tune, write_study_page
 from staypositive.tuning.page import write_best
-from staypositive.tuning.search import _Reporting
+from staypositive.tuning.search import _Reporting, alone
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::optuna.exceptions.ExperimentalWarning")
 
@@ -162,6 +164,15 @@ def test_killed_and_taken_up_again_by_two_processes(graph: sp.KnowledgeGraph, tm
     assert study.trials[2].state.name == "FAIL"
     assert not [t for t in study.trials if t.state.name in ("RUNNING", "WAITING")]
     assert "--learning-rate" in (tmp_path / "out" / "best.toml").read_text()
+
+
+def test_one_worker_at_a_time_takes_a_trial(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path / 'l.db'}"
+    other = sqlite3.connect(f"{tmp_path / 'l.db'}.lock", timeout=0)
+    with closing(other), alone(address), pytest.raises(sqlite3.OperationalError, match="locked"):
+        other.execute("BEGIN EXCLUSIVE")
+    with alone(address), alone("postgresql://elsewhere"):
+        pass  # it is free again; a server has row locks of its own
 
 
 def test_the_page_and_the_file_of_the_best(graph: sp.KnowledgeGraph, tmp_path: Path) -> None:

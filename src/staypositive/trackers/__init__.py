@@ -28,7 +28,7 @@ def make_tracker(text: str, about: Facts | None = None) -> Tracker:
     >>> make_tracker("jsonl:log.jsonl").path.name
     'log.jsonl'
     """
-    name, colon, where = text.partition(":")
+    name, _, where = text.partition(":")
     if name not in TRACKERS or not where:
         forms = "jsonl:FILE, tensorboard:FOLDER or mlflow:URI"
         raise SettingError(f"expected a tracker such as {forms}, got {text!r}")

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,10 +62,24 @@ class Search:
             pruner=library.pruners.MedianPruner() if self.prune else library.pruners.NopPruner(),
         )
 
+    def step(self, study: Any) -> None:
+        """Do one trial: the next of the queue, or one that the sampler chooses."""
+        library = optuna()
+        states = library.trial.TrialState
+        with alone(self.storage):
+            trial = study.ask()
+            trial.set_user_attr("worker", _worker())
+        try:
+            study.tell(trial, self.run(trial))
+        except library.TrialPruned:
+            study.tell(trial, state=states.PRUNED)
+        except BaseException:
+            study.tell(trial, state=states.FAIL)
+            raise
+
     def run(self, trial: Any) -> float:
         """Train one setting; return the validation metric of its best epoch."""
         library = optuna()
-        trial.set_user_attr("worker", _worker())
         settings = self.space.settings({name: _suggested(trial, name, c) for name, c in self.space.searched.items()})
         watcher = _Reporting(trial, self.monitor, library.TrialPruned)
         try:
@@ -137,16 +153,33 @@ def tune(
         raise InputError(f"tuning chooses by validation, and {graph.name} has no validation facts; split it first")
     search = Search(graph, space.checked(), study, _address(storage), seed, prune)
     grid = space.grid() if sampler == "grid" else None
-    opened = _opened(search, sampler)
-    _give_up_dead(opened)
+    with alone(search.storage):
+        opened = _opened(search, sampler)
+        _give_up_dead(opened)
+        _enqueue(opened, grid or [])
     done = len(_finished(opened))
     wanted = (50 if grid is None else len(grid)) if trials is None else trials
     if grid is not None:
-        _enqueue(opened, grid)
         wanted = min(wanted, len(grid))
     work(search, max(0, wanted - done), jobs, progress)
     opened = search.load()
     return Tuned(opened, space, search.monitor, len(_finished(opened)))
+
+
+@contextmanager
+def alone(storage: str) -> Iterator[None]:
+    """Keep other workers, of this command or of another one, from taking a trial meanwhile.
+
+    Optuna takes a waiting trial by a row lock, which SQLite does not have: two could take the same one. The lock is
+    SQLite's own on a file beside it, since that works everywhere and ends with its process.
+    """
+    file, is_file = storage.removeprefix("sqlite:///").partition("?")[0], storage.startswith("sqlite:///")
+    if not is_file:
+        yield
+        return
+    with closing(sqlite3.connect(f"{file}.lock", timeout=600, isolation_level=None)) as lock:
+        lock.execute("BEGIN EXCLUSIVE")
+        yield
 
 
 def _address(storage: str | os.PathLike[str]) -> str:

@@ -18,7 +18,7 @@ def work(search: Search, trials: int, jobs: int, progress: Callable[[int], Any] 
     if jobs == 1:
         study = search.load()
         for _ in range(trials):
-            study.optimize(search.run, n_trials=1)
+            search.step(study)
             if progress is not None:
                 progress(1)
         return
@@ -66,6 +66,6 @@ def _serve(search: Search, left: Any, ended: Any, number: int) -> None:
             if left.value == 0:
                 return
             left.value -= 1
-        study.optimize(search.run, n_trials=1)
+        search.step(study)
         with ended.get_lock():
             ended.value += 1
