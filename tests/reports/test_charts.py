@@ -14,6 +14,7 @@ from staypositive.reports.charts import (
     Interval,
     Point,
     Series,
+    _log_ticks,
     bar,
     colour,
     density_chart,
@@ -69,6 +70,12 @@ def test_ticks_are_round_few_and_inside(low: float, high: float) -> None:
     assert all(low - 1e-9 <= tick <= max(high, low + 1) + 1e-9 for tick in found)
     steps = {round((b - a) / (high - low), 9) for a, b in pairwise(found)}
     assert len(steps) <= 1
+
+
+def test_ticks_of_a_log_axis() -> None:
+    assert _log_ticks(1, 5198) == [1, 10, 100, 1000]
+    assert _log_ticks(0.04542, 0.9712) == [0.05, 0.1, 0.2, 0.5]
+    assert _log_ticks(1.1, 1.9) == [1.1, 1.9]
 
 
 def test_every_chart_is_well_formed_whatever_the_labels() -> None:

@@ -163,7 +163,7 @@ def line_chart(
     span = (min(xs), max(xs))
     bounds = y_range or (low if zero and low == 0 else low - pad, high + pad)
     frame = Frame(span, bounds, width=width, height=height, margins=margins, log_x=log_x)
-    at = [10.0**p for p in range(0, 9) if span[0] <= 10.0**p <= span[1]] if log_x else ticks(*span)
+    at = _log_ticks(*span) if log_x else ticks(*span)
     parts = [frame.axes(at, ticks(*bounds, 4), plain, plain)]
     if mark is not None:
         parts.append(_upright(frame, *mark))
@@ -371,6 +371,10 @@ def dot_chart(
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Return powers of ten between two numbers, or both ends where fewer than two lie between."""
-    powers = [10.0**p for p in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)]
-    return powers if len(powers) > 1 else [low, high]
+    """Return powers of ten between two numbers; where those are few, 2 and 5 times such powers too."""
+    powers = [10.0**p for p in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    for factors in ((1,), (1, 2, 5)):
+        found = [round(f * p, 12) for p in powers for f in factors if low <= f * p * (1 + 1e-9) and f * p <= high]
+        if len(found) > 1:
+            return found
+    return [low, high]

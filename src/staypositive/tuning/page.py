@@ -9,7 +9,7 @@ from typing import Any
 
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
-from staypositive.reports.charts import Point, Series, bar, dot_chart, line_chart
+from staypositive.reports.charts import Point, Series, dot_chart, line_chart
 from staypositive.reports.html import Html, figure, join, number, percent, section, table, tag
 from staypositive.reports.provenance import train_command
 from staypositive.reports.report import page
@@ -127,11 +127,7 @@ def _best(tuned: Tuned, data: str) -> Html:
     up = MONITORS[tuned.monitor]
     trials = sorted(_complete(tuned), key=lambda trial: -trial.value if up else trial.value)[:LISTED]
     names = list(tuned.space.searched)
-    largest = max(abs(trial.value) for trial in trials) or 1.0
-    rows = [
-        [trial.number, trial.value, bar(abs(trial.value) / largest), *(trial.params[name] for name in names)]
-        for trial in trials
-    ]
+    rows = [[trial.number, trial.value, *(trial.params[name] for name in names)] for trial in trials]
     command = tag("pre", tag("code", train_command(data, tuned.settings)))
     return section("Best", "The best trials, and the command of the first.",
-                   table(["trial", tuned.monitor, "", *names], rows), command, name="best")  # fmt: skip
+                   table(["trial", tuned.monitor, *names], rows), command, name="best")  # fmt: skip
