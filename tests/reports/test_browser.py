@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import staypositive as sp
+from staypositive.graph.knowledge_graph import encode
 from staypositive.reports import write_report
 
 pytestmark = pytest.mark.browser
@@ -90,6 +91,18 @@ def test_no_text_of_a_chart_leaves_the_page(browser: Any, address: str) -> None:
         " return box.left < 0 || box.right > innerWidth; }).map(text => text.textContent)"
     )
     assert outside == []
+
+
+def test_long_labels_fit(browser: Any, tmp_path: Path) -> None:
+    long = "/government/politician/government_positions_held./government/government_position_held/basic_title"
+    facts = [(f"{long}{i}", f"{long}{j % 2}", f"{long}{j}") for i in range(9) for j in range(9) if (i + j) % 4]
+    columns = {"test": tuple(zip(*facts[::4], strict=True)), "train": tuple(zip(*facts, strict=True))}
+    run = sp.fit(encode("long", columns, {}), model="distmult", dim=4, epochs=1)
+    themed(browser, "light")
+    browser.get(write_report(run, tmp_path / "long.html").as_uri())
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 1180
+    cut = "return [...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth).length"
+    assert browser.execute_script(cut) == 0
 
 
 def test_it_can_be_printed(browser: Any, address: str) -> None:
