@@ -10,21 +10,18 @@ import pytest
 
 from staypositive.reports.charts import (
     Bins,
-    Frame,
     Interval,
     Point,
     Series,
-    _log_ticks,
     bar,
-    colour,
     density_chart,
+    dot_chart,
     interval_chart,
     line_chart,
-    plain,
     reliability_chart,
     scatter,
-    ticks,
 )
+from staypositive.reports.frame import Frame, colour, log_ticks, plain, ticks
 from staypositive.reports.html import Html, Number, join, table, tag
 
 EVIL = '<script>alert("1")</script>&\'"'
@@ -73,9 +70,9 @@ def test_ticks_are_round_few_and_inside(low: float, high: float) -> None:
 
 
 def test_ticks_of_a_log_axis() -> None:
-    assert _log_ticks(1, 5198) == [1, 10, 100, 1000]
-    assert _log_ticks(0.04542, 0.9712) == [0.05, 0.1, 0.2, 0.5]
-    assert _log_ticks(1.1, 1.9) == [1.1, 1.9]
+    assert log_ticks(1, 5198) == [1, 10, 100, 1000]
+    assert log_ticks(0.04542, 0.9712) == [0.05, 0.1, 0.2, 0.5]
+    assert log_ticks(1.1, 1.9) == [1.1, 1.9]
 
 
 def test_every_chart_is_well_formed_whatever_the_labels() -> None:
@@ -100,6 +97,13 @@ def test_every_chart_is_well_formed_whatever_the_labels() -> None:
     assert [t.text for t in root.iter("text")] == [EVIL]  # the second name has no room
     root = drawn(interval_chart([Interval(EVIL, 0.1, -0.2, 0.4), Interval("b", 0.0, 0.0, 0.0)], EVIL))
     assert len(list(root.iter("circle"))) == 2
+    dots = [Point(1, 0.1, 0, EVIL), Point(10, 0.2, 1, EVIL)]
+    assert (
+        len(list(drawn(dot_chart(dots, EVIL, log_x=True, line=Series("a", [1, 10], [0.1, 0.2]))).iter("path"))) == 1
+    )
+    root = drawn(dot_chart([Point(0, 0.1, 0, "a")], EVIL, labels=[EVIL, "b"]))
+    assert [t.text for t in root.iter("text") if "middle" in t.attrib["class"]] == [EVIL, "b"]
+    drawn(dot_chart([Point(3, 0.1, 0, "alone")], EVIL, log_x=True))
     drawn(bar(2.0, title=EVIL))
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from staypositive.models import RowMoments
-from staypositive.reports.charts import COLOURS, Point, colour, scatter
+from staypositive.reports.charts import Point, scatter
+from staypositive.reports.frame import COLOURS, colour
 from staypositive.reports.html import Html, percent, section, tag
 from staypositive.reports.material import Material
 

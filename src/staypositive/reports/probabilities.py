@@ -12,7 +12,8 @@ from staypositive.evaluation import reliability_bins, sigmoid
 from staypositive.inference import Predictor
 from staypositive.inference.census import wilson
 from staypositive.models import logit
-from staypositive.reports.charts import Bins, Series, density_chart, plain, reliability_chart
+from staypositive.reports.charts import Bins, Series, density_chart, reliability_chart
+from staypositive.reports.frame import plain
 from staypositive.reports.html import Html, figure, join, percent, section, table, tag
 from staypositive.reports.material import Material
 
