@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 PYKEEN := .venv/.pykeen
 IO := .venv/.io
 
-.PHONY: demo test test-slow test-gpu test-pykeen test-io test-browser check lint types layers docs format clean
+.PHONY: demo test test-slow test-gpu test-pykeen test-io test-tune test-browser check lint types layers docs format clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -42,9 +42,14 @@ test-io: $(IO)  ## every reader and every export, with what is optional installe
 		src/staypositive/graph src/staypositive/export \
 		"tests/test_docs.py::test_python_blocks_run[your-data.md]" "tests/test_docs.py::test_python_blocks_run[export.md]"
 
-test-browser: $(STAMP)  ## the explorer in headless Chromium, with pictures in site/pictures; needs chromium and chromedriver
+test-tune: $(STAMP)  ## tests of the search and of the trackers, with Optuna, TensorBoard and MLflow
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,tune,track]"
+	$(BIN)/python -m pytest tests/tuning tests/trackers src/staypositive/tuning src/staypositive/trackers \
+		"tests/test_docs.py::test_python_blocks_run[tune.md]"
+
+test-browser: $(STAMP)  ## explorer and report in headless Chromium, with pictures in site/pictures; needs chromium and chromedriver
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"
-	STAYPOSITIVE_PICTURES=site/pictures $(BIN)/python -m pytest -m browser tests/service
+	STAYPOSITIVE_PICTURES=site/pictures $(BIN)/python -m pytest -m browser tests/service tests/reports
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -74,13 +74,13 @@ class Posterior(FeatureCalibrator):
         chosen = statistic or max(STATISTICS, key=lambda name: _held_out_ratio(_statistic(facts, name)))
         values = _statistic(facts, chosen)
         knots = np.linspace(min(-3.5, values.min() - 0.5), max(3.5, values.max() + 0.5), GRID)
-        whole = _density(values, knots)
+        whole = kernel_density(values, knots)
         relations, counts = np.unique(facts.relations, return_counts=True)
         own = [int(relation) for relation, count in zip(relations, counts, strict=True) if count >= ENOUGH]
         curves = []
         for relation in own:
             mine = values[facts.relations == relation]
-            mixed = (len(mine) * _density(mine, knots) + POOLED * whole) / (len(mine) + POOLED)
+            mixed = (len(mine) * kernel_density(mine, knots) + POOLED * whole) / (len(mine) + POOLED)
             curves.append(tuple(_log_ratio(mixed, knots, len(mine) + POOLED).tolist()))
         pooled = tuple(_log_ratio(whole, knots, len(values)).tolist())
         return cls(0.5, chosen, tuple(knots.tolist()), pooled, tuple(own), tuple(curves))
@@ -174,12 +174,12 @@ def _statistic(features: Features, name: str) -> Floats:
     return np.asarray(np.arcsinh(z))
 
 
-def _background_density(u: Floats) -> Floats:
+def background_density(u: Floats) -> Floats:
     """The density of u = asinh z for z from N(0, 1)."""
     return np.asarray(np.exp(-0.5 * np.sinh(u) ** 2) / np.sqrt(2 * np.pi) * np.cosh(u))
 
 
-def _density(values: Floats, knots: Floats) -> Floats:
+def kernel_density(values: Floats, knots: Floats) -> Floats:
     """A Gaussian kernel estimate at the knots, with Silverman's width."""
     low, high = np.quantile(values, [0.25, 0.75])
     spread = min(values.std(), (high - low) / 1.34) or values.std() or 0.1
@@ -192,7 +192,7 @@ def _log_ratio(density: Floats, knots: Floats, count: float) -> Floats:
     """Ln f/f₀, made non-decreasing; each density has a share 1/(n+2) of the other's, so that nothing is certain."""
     from sklearn.isotonic import IsotonicRegression
 
-    background, share = _background_density(knots), 1 / (count + 2)
+    background, share = background_density(knots), 1 / (count + 2)
     true = (1 - share) * density + share * background
     false = (1 - share) * background + share * density
     tiny = 1e-300
@@ -208,6 +208,6 @@ def _held_out_ratio(values: Floats, folds: int = 5) -> float:
     for held in range(folds):
         train, test = values[fold != held], values[fold == held]
         knots = np.linspace(min(-3.5, values.min() - 0.5), max(3.5, values.max() + 0.5), GRID)
-        curve = _log_ratio(_density(train, knots), knots, len(train))
+        curve = _log_ratio(kernel_density(train, knots), knots, len(train))
         total += float(np.interp(test, knots, curve).sum())
     return total / len(values)

@@ -15,10 +15,12 @@ from staypositive.cli.export import export_command
 from staypositive.cli.extend import extend_command
 from staypositive.cli.importing import import_pykeen
 from staypositive.cli.inspecting import calibrate, evaluate, predict
+from staypositive.cli.report import report_command
 from staypositive.cli.reproduce import reproduce_command, results_app
 from staypositive.cli.serve import serve_command
 from staypositive.cli.support import support_command
 from staypositive.cli.train import train_command
+from staypositive.cli.tune import tune_command
 from staypositive.errors import InputError, StayPositiveError
 from staypositive.version import __version__
 
@@ -53,6 +55,8 @@ app.command("export")(export_command)
 app.command("import-pykeen")(import_pykeen)
 app.command("support")(support_command)
 app.command("serve")(serve_command)
+app.command("report")(report_command)
+app.command("tune")(tune_command)
 app.command("bench")(bench)
 app.command("reproduce")(reproduce_command)
 app.add_typer(results_app, name="results")

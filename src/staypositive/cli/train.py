@@ -23,6 +23,7 @@ from staypositive.graph import KnowledgeGraph
 from staypositive.objectives import OBJECTIVES, objective_options
 from staypositive.run import Run, Settings, fit, load_run, make_settings
 from staypositive.run.folder import MANIFEST, require_writable
+from staypositive.trackers import make_tracker
 
 if TYPE_CHECKING:
     CalibrateName: TypeAlias = str
@@ -47,6 +48,12 @@ def train(
         Path | None,
         typer.Option("--start-from", help="Run of the same model and dim whose rows to start from, by label."),
     ] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--track", metavar="TRACKER", help="Follow training in jsonl:FILE, tensorboard:FOLDER or mlflow:URI."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
@@ -64,6 +71,8 @@ def train(
 
       staypositive train http://localhost:7878/query --query "SELECT ?s ?p ?o { ?s ?p ?o }"
 
+      staypositive train geo --track tensorboard:logs --track jsonl:log.jsonl
+
       staypositive train grown.tsv --start-from runs/mine --model simple --dim 200 --epochs 20 --out runs/grown
 
     """
@@ -80,10 +89,15 @@ def train(
         f"{graph.name}: {sizes['entities']:,} entities, {sizes['relations']} relations, "
         f"{sizes['train']:,} / {sizes['valid']:,} / {sizes['test']:,} triples"
     )
+    trackers = [make_tracker(text, {"graph": graph.name, **chosen.as_dict()}) for text in track or ()]
     try:
-        run = fit(graph, chosen, start_from=earlier, progress=not quiet and sys.stderr.isatty())
+        shown = not quiet and sys.stderr.isatty()
+        run = fit(graph, chosen, start_from=earlier, callbacks=trackers, progress=shown)
     except DivergedError as error:
         raise DivergedError(f"{error}. {_keep_diverged(error.run, folder)}", error.run) from None
+    finally:
+        for tracker in trackers:
+            tracker.abandon()  # where training was cut short
     _finish(run, graph, folder, calibrate, evaluate, speaker)
 
 
@@ -145,7 +159,7 @@ def _suggest(run: Run, folder: Path, speaker: Speaker) -> None:
 # -- the flags come from the settings, so that a new setting or objective has its flag at once -------------------
 
 
-def _with_settings_flags(command: Callable[..., None]) -> Callable[..., None]:
+def with_settings_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Give the command one flag for each field of `Settings` and each option of an objective."""
     signature = inspect.signature(command, eval_str=True)
     kept = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
@@ -214,4 +228,4 @@ def _sentence(text: str) -> str:
     return f"{first}{text[1:]}."
 
 
-train_command = _with_settings_flags(reads_graph(train))
+train_command = with_settings_flags(reads_graph(train))

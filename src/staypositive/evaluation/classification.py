@@ -33,11 +33,18 @@ def brier_score(logits: ArrayLike, labels: ArrayLike) -> float:
 
 def expected_calibration_error(logits: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     """Return the mean gap of stated probability and observed frequency over equal-width bins; lower is better."""
+    stated, observed, counts = reliability_bins(logits, labels, bins)
+    return float(np.abs(stated - observed).sum() / counts.sum())
+
+
+def reliability_bins(logits: ArrayLike, labels: ArrayLike, bins: int = 15) -> tuple[Floats, Floats, Floats]:
+    """Return, for equal-width bins of probability: the sum of probabilities, true triples, and all triples."""
     probabilities, truth = sigmoid(logits), _signs(labels) > 0
     bin_of = np.minimum((probabilities * bins).astype(np.int64), bins - 1)
-    stated = np.bincount(bin_of, probabilities, minlength=bins)
-    observed = np.bincount(bin_of, truth, minlength=bins)
-    return float(np.abs(stated - observed).sum() / len(truth))
+    stated = np.bincount(bin_of, probabilities, minlength=bins).astype(np.float64)
+    observed = np.bincount(bin_of, truth, minlength=bins).astype(np.float64)
+    counts = np.bincount(bin_of, minlength=bins).astype(np.float64)
+    return stated, observed, counts
 
 
 def classification_metrics(logits: ArrayLike, labels: ArrayLike) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Runs: fitting one, what it can do, and its folder on disk."""
 
-from staypositive.run.fitting import fit, new_model, resolve_device
+from staypositive.run.fitting import fit, monitor_of, new_model, resolve_device
 from staypositive.run.packaged import is_packaged, packaged_runs
 from staypositive.run.run import Run, load_run
 from staypositive.run.settings import Settings, make_settings
@@ -12,6 +12,7 @@ __all__ = [
     "is_packaged",
     "load_run",
     "make_settings",
+    "monitor_of",
     "new_model",
     "packaged_runs",
     "resolve_device",

@@ -172,11 +172,15 @@ def new_engine(model: BilinearModel, settings: Settings, facts: Tensor, weights:
     )
 
 
+def monitor_of(graph: KnowledgeGraph, settings: Settings) -> str:
+    """Return the metric that a training's best epoch is chosen by."""
+    wanted = settings.monitor or settings.objective.defaults.monitor
+    return wanted or ("nll" if graph.valid.has_negatives else "mrr")
+
+
 def _validation(graph: KnowledgeGraph, settings: Settings) -> tuple[Validate | None, str]:
     """Return what measures an epoch and the metric it is chosen by; (None, ...) where there is nothing to measure."""
-    valid = graph.valid
-    wanted = settings.monitor or settings.objective.defaults.monitor
-    monitor = wanted or ("nll" if valid.has_negatives else "mrr")
+    valid, monitor = graph.valid, monitor_of(graph, settings)
     if len(valid.facts) == 0:
         return None, monitor
     if monitor == "nll" and not valid.has_negatives:

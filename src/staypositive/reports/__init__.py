@@ -1,0 +1,5 @@
+"""Reports: a run as one page to look at, and the charts it is drawn with."""
+
+from staypositive.reports.report import render_report, write_report
+
+__all__ = ["render_report", "write_report"]

@@ -1,0 +1,130 @@
+"""A map of the entities: the two directions in which their rows differ most, coloured by what they take part in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from staypositive.models import RowMoments
+from staypositive.reports.charts import Point, scatter
+from staypositive.reports.frame import COLOURS, colour
+from staypositive.reports.html import Html, percent, section, tag
+from staypositive.reports.material import Material
+
+GRID = (7, 9)
+"""In each cell of a grid of so many columns and rows, the entity with most facts is offered a name on the map."""
+BUSIEST = 200
+"""So many of the entities with most facts are drawn in any case."""
+
+
+def principal_plane(rows: Tensor) -> tuple[NDArray[np.float64], float]:
+    """Return rows in the plane of their two largest principal components, and its share of their variance.
+
+    A component's sign is the one with which its largest weight is positive, so that a map is drawn alike each time.
+    """
+    values = rows.double()
+    moments = RowMoments.of(values)
+    variances, directions = torch.linalg.eigh(moments.covariance)
+    axes = directions[:, -2:].flip(1)
+    if axes.shape[1] < 2:
+        axes = torch.cat([axes, torch.zeros_like(axes)], dim=1)
+    largest = axes.abs().argmax(0)
+    axes = axes * torch.where(axes[largest, torch.arange(2)] < 0, -1.0, 1.0)
+    total = float(variances.clamp(min=0).sum()) or 1.0
+    places: NDArray[np.float64] = ((values - moments.mean) @ axes).cpu().numpy()
+    return places, float(variances[-2:].clamp(min=0).sum()) / total
+
+
+def is_two_sided(triples: NDArray[np.int64], n_relations: int) -> list[bool]:
+    """Return whether the heads and the tails of each relation are mostly the same entities."""
+    found = []
+    for relation in range(n_relations):
+        own = triples[triples[:, 1] == relation]
+        heads, tails = np.unique(own[:, 0]), np.unique(own[:, 2])
+        found.append(2 * len(np.intersect1d(heads, tails)) > len(np.union1d(heads, tails)))
+    return found
+
+
+def main_roles(triples: NDArray[np.int64], n_entities: int, two_sided: Sequence[bool]) -> NDArray[np.int64]:
+    """Return what each entity is most often: r as head of relation r, |R| + r as its tail, −1 without facts.
+
+    A two-sided relation gives one role, r, to both.
+    """
+    n_relations, relations = len(two_sided), triples[:, 1]
+    entities = np.concatenate([triples[:, 0], triples[:, 2]])
+    roles = np.concatenate([relations, np.where(np.array(two_sided)[relations], relations, relations + n_relations)])
+    pairs, counts = np.unique(np.column_stack([entities, roles]), axis=0, return_counts=True)
+    order = np.lexsort((-counts, pairs[:, 0]))
+    first = order[np.unique(pairs[order, 0], return_index=True)[1]]
+    found = np.full(n_entities, -1, dtype=np.int64)
+    found[pairs[first, 0]] = pairs[first, 1]
+    return found
+
+
+def map_section(material: Material) -> Html:
+    """Return the map with its legend."""
+    graph, relations = material.graph, material.graph.relations
+    places, share = principal_plane(material.predictor.scorer.entity_rows)
+    facts = graph.train.facts
+    degrees = np.bincount(facts[:, [0, 2]].ravel(), minlength=len(graph.entities))
+    both = is_two_sided(facts, len(relations))
+    roles = main_roles(facts, len(graph.entities), both)
+    names = [label if same else f"{label} →" for label, same in zip(relations, both, strict=True)]
+    names += [*(f"→ {label}" for label in relations), "no facts"]
+    kinds, counts = np.unique(roles, return_counts=True)
+    common = kinds[np.argsort(-counts, kind="stable")][:COLOURS].tolist()
+    shown = _chosen(degrees, material.points, material.seed)
+    points = {i: _point(material, places[i], int(roles[i]), common, names, int(degrees[i]), i) for i in shown}
+    named = _spread(places, degrees, shown)
+    drawn = scatter(list(points.values()), [(points[i], graph.entities[i]) for i in named], "map of the entities")
+    legend = [
+        tag("li", f"{names[kind]} ({(roles == kind).sum():,})", class_=colour(i)) for i, kind in enumerate(common)
+    ]
+    if len(kinds) > COLOURS:
+        legend.append(tag("li", "other roles", class_="grey"))
+    lead = (
+        f"{len(points):,} of {len(graph.entities):,} entities by the first two principal components of their rows "
+        f"({percent(share)} of the variance), coloured by the place they most often have in a fact: head (r →) or "
+        "tail (→ r). Point at one to read its name; in each part, the one with most facts is named."
+    )
+    return section("Map of the entities", lead, tag("ul", *legend, class_="legend"), drawn, name="map")
+
+
+def _point(
+    material: Material,
+    place: NDArray[np.float64],
+    role: int,
+    common: list[int],
+    names: list[str],
+    degree: int,
+    i: int,
+) -> Point:
+    said = f"{material.graph.entities[i]} · {names[role]} · {degree:,} facts"
+    return Point(float(place[0]), float(place[1]), common.index(role) if role in common else COLOURS, said)
+
+
+def _spread(places: NDArray[np.float64], degrees: NDArray[np.int64], shown: list[int]) -> list[int]:
+    """Return the busiest entity of each cell of a grid, so that every part of the map has a name; busiest first."""
+    own = places[shown]
+    low, span = own.min(0), np.maximum(np.ptp(own, axis=0), 1e-12)
+    cells = np.minimum(((own - low) / span * GRID).astype(np.int64), np.array(GRID) - 1)
+    best: dict[tuple[int, ...], int] = {}
+    for i, cell in sorted(
+        zip(shown, map(tuple, cells.tolist()), strict=True), key=lambda item: (-degrees[item[0]], item[0])
+    ):
+        best.setdefault(cell, i)
+    return list(best.values())
+
+
+def _chosen(degrees: NDArray[np.int64], most: int, seed: int) -> list[int]:
+    """Return the entities to draw: all, or the busiest and a sample of the rest."""
+    if len(degrees) <= most:
+        return list(range(len(degrees)))
+    order = np.argsort(-degrees, kind="stable")
+    busiest, rest = order[: min(BUSIEST, most)], order[min(BUSIEST, most) :]
+    drawn = np.random.default_rng(seed).choice(rest, most - len(busiest), replace=False)
+    return sorted([*busiest.tolist(), *drawn.tolist()])

@@ -1,0 +1,102 @@
+"""Markup that cannot be broken by what is put into it: text is escaped, unless a function here made it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+
+VOID = {"meta", "br"}
+
+
+class Html(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+class Number(str):
+    """A number as people read it: it stands to the right, and is never broken."""
+
+    __slots__ = ()
+
+
+def tag(name: str, /, *children: object, **attributes: object) -> Html:
+    """Return an element; children and attributes that are no `Html` are escaped, attributes of None are left out.
+
+    A trailing underscore is dropped from an attribute's name, other underscores become hyphens.
+
+    >>> print(tag("p", "a < b", tag("b", 1.5), class_="x", data_name='"'))
+    <p class="x" data-name="&quot;">a &lt; b<b>1.5</b></p>
+    """
+    said = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Html(f"<{name}{said}>" if name in VOID else f"<{name}{said}>{join(children)}</{name}>")
+
+
+def join(parts: Iterable[object], between: str = "") -> Html:
+    """Return parts one after the other; those that are no `Html` are escaped."""
+    return Html(between.join(part if isinstance(part, Html) else html.escape(str(part)) for part in parts))
+
+
+def number(value: float | int | None) -> Number:
+    """Return a number as people read it.
+
+    >>> [number(x) for x in (12345, 1234.5, 0.68653, 12.345, 0.00012, -3.0, None)]
+    ['12,345', '1,234', '0.687', '12.3', '0.00012', '−3.00', '–']
+    """
+    if value is None or value != value:
+        return Number("–")
+    if isinstance(value, int) or abs(value) >= 100:
+        text = f"{value:,.0f}"
+    elif abs(value) >= 10:
+        text = f"{value:.1f}"
+    else:
+        text = f"{value:.3g}" if 0 < abs(value) < 0.01 else f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}"
+    return Number(text.replace("-", "−"))
+
+
+def percent(probability: float) -> Number:
+    """Return a probability in per cent, without claiming that anything is certain.
+
+    >>> [percent(p) for p in (0.5, 0.0123, 0.00004, 0.99999)]
+    ['50%', '1.2%', '<0.1%', '>99.9%']
+    """
+    if probability < 0.001 or probability > 0.999:
+        return Number("<0.1%" if probability < 0.5 else ">99.9%")
+    share = 100 * probability
+    return Number(f"{share:.1f}%" if share < 9.95 or share > 99.05 else f"{share:.0f}%")
+
+
+def table(header: Iterable[object], rows: Iterable[Iterable[object]], **attributes: object) -> Html:
+    """Return a table; numbers stand to the right, and so does the head of a column of numbers."""
+    lines = [[number(cell) if isinstance(cell, float | int) else cell for cell in row] for row in rows]
+    head = []
+    for place, title in enumerate(header):
+        is_numeric = bool(lines) and all(isinstance(line[place], Number) for line in lines)
+        head.append(tag("th", title, scope="col", class_="number" if is_numeric else None))
+    body = [tag("tr", *map(_cell, line)) for line in lines]
+    inner = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), **attributes)
+    return tag("div", inner, class_="scroll")
+
+
+def _cell(value: object) -> Html:
+    return tag("td", value, class_="number" if isinstance(value, Number) else None)
+
+
+def section(title: str, lead: object, *content: object, name: str) -> Html:
+    """Return a section of the page with its heading and one sentence or two that say what is seen."""
+    return tag("section", tag("h2", title), tag("p", lead, class_="lead"), *content, id=name)
+
+
+def figure(title: object, drawing: Html, note: object = "", **attributes: object) -> Html:
+    """Return a drawing with its title, and a note if there is one."""
+    caption = tag("figcaption", title, tag("span", note, class_="note") if note else Html())
+    return tag("figure", caption, drawing, **attributes)
+
+
+def details(summary: str, *content: object) -> Html:
+    """Return what is folded away until it is asked for; it is printed with the rest."""
+    return tag("details", tag("summary", summary), *content)

@@ -1,0 +1,133 @@
+"""`render_report`: one page that shows a run, with nothing to fetch and nothing to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from staypositive.errors import InputError
+from staypositive.files import write_atomic
+from staypositive.graph import KnowledgeGraph
+from staypositive.reports.census import census_section
+from staypositive.reports.entity_map import map_section
+from staypositive.reports.html import Html, join, number, tag
+from staypositive.reports.material import Material
+from staypositive.reports.predictions import discovery_section, fact_section
+from staypositive.reports.probabilities import probability_section
+from staypositive.reports.provenance import provenance_section
+from staypositive.reports.ranking import ranking_section
+from staypositive.reports.training import training_section
+from staypositive.run import Run
+from staypositive.version import __version__
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""Nothing is fetched and no script runs, whatever a label says."""
+
+Section = tuple[str, str, Callable[[Material], Html], bool]
+SECTIONS: tuple[Section, ...] = (
+    ("training", "Training", training_section, False),
+    ("ranking", "Ranking", ranking_section, True),
+    ("probabilities", "Probabilities", probability_section, True),
+    ("census", "Census", census_section, False),
+    ("map", "Map", map_section, False),
+    ("predictions", "Best and worst", fact_section, True),
+    ("discoveries", "New facts", discovery_section, False),
+    ("provenance", "Settings", provenance_section, False),
+)
+"""Name, title and maker of each section, and whether it needs held-out facts."""
+
+
+def page(title: str, header: Html, content: Html, footer: str) -> Html:
+    """Return a whole document with the style inside."""
+    style = resources.files("staypositive.reports").joinpath("style.css").read_text("utf-8")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", title),
+        tag("style", Html(style)),
+    )
+    body = tag("body", tag("header", header), tag("main", content), tag("footer", footer))
+    return join([Html("<!doctype html>\n"), tag("html", head, body, lang="en")])
+
+
+def render_report(
+    run: Run,
+    *,
+    split: str | None = None,
+    prior: float | None = None,
+    samples: int = 20_000,
+    points: int = 3000,
+    seed: int = 0,
+    progress: Callable[[str], Any] | None = None,
+) -> str:
+    """Return the page of a run.
+
+    `split` is where quality is shown: test, or valid where test is empty. `prior` is the share of true triples that
+    the census and new facts assume; by default each relation's density of facts. `samples` pairs of each relation are
+    judged for the census and `points` entities drawn on the map, at most. `progress` is told each section's title.
+    """
+    if points < 2:
+        raise InputError(f"points must be at least 2, got {points}")
+    if prior is not None and not 0 < prior < 1:
+        raise InputError(f"a prior is a probability between 0 and 1, got {prior}")
+    material = Material(run, _split(run.graph, split), prior, samples, points, seed)
+    if material.split is not None:
+        if progress is not None:
+            progress(f"Ranking {material.split}")
+        material.report = run.evaluate(material.split)
+    parts, links = [], []
+    for name, title, make, needs_facts in SECTIONS:
+        if needs_facts and material.split is None:
+            continue
+        if progress is not None:
+            progress(title)
+        parts.append(make(material))
+        links.append(tag("a", title, href=f"#{name}"))
+    graph = run.graph
+    header = join([
+        tag("h1", f"{run.settings.model} on {graph.name}"),
+        tag("p", f"trained by {run.settings.objective.name}, {_negatives(run)}", class_="subtitle"),
+        _tiles(material),
+        tag("nav", *links),
+    ])  # fmt: skip
+    return page(f"{run.settings.model} on {graph.name}", header, join(parts), f"Made by staypositive {__version__}.")
+
+
+def write_report(run: Run, path: str | os.PathLike[str], **options: Any) -> Path:
+    """Write the page of a run to a file, whole or not at all; options as in `render_report`."""
+    return write_atomic(path, render_report(run, **options))
+
+
+def _split(graph: KnowledgeGraph, split: str | None) -> str | None:
+    if split is None:
+        return next((name for name in ("test", "valid") if len(graph.split(name).facts)), None)
+    if len(graph.split(split).facts) == 0:
+        raise InputError(f"split {split!r} of {graph.name} has no facts to show quality on")
+    return split
+
+
+def _negatives(run: Run) -> str:
+    drawn = run.settings.objective.negatives_per_fact
+    return f"{drawn} negatives drawn for each fact" if drawn else "without drawing a negative"
+
+
+def _tiles(material: Material) -> Html:
+    """Return the few numbers one looks for first."""
+    graph, tiles = material.graph, []
+    if "ranking" in material.report:
+        plain = material.report["ranking"]["filtered"]["realistic"]["both"]
+        tiles += [(number(plain["mrr"]), f"MRR, filtered, {material.split}"), (number(plain["hits@10"]), "Hits@10")]
+    if "classification" in material.report:
+        *_, (name, measured) = material.report["classification"]["all"].items()
+        tiles += [(number(measured["auc"]), f"AUC, {name}"), (number(measured["ece"]), f"calibration error, {name}")]
+    tiles.append((number(round(sum(e.new for e in material.expected))), "new facts to expect"))
+    tiles.append(
+        (number(len(graph.facts())), f"facts of {len(graph.entities):,} entities, {len(graph.relations)} relations")
+    )
+    return tag("div", *(tag("div", tag("b", value), tag("span", said), class_="tile") for value, said in tiles),
+               class_="tiles")  # fmt: skip

@@ -1,0 +1,16 @@
+"""Tuning: a search over settings by validation, on Optuna (extra `tune`), that can be stopped and taken up again."""
+
+from staypositive.tuning.page import write_study_page
+from staypositive.tuning.search import Tuned, tune
+from staypositive.tuning.space import Range, Space, default_space, paper_space, read_space
+
+__all__ = [
+    "Range",
+    "Space",
+    "Tuned",
+    "default_space",
+    "paper_space",
+    "read_space",
+    "tune",
+    "write_study_page",
+]
