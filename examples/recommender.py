@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 W0 = 0.1  # what a pair that nobody liked yet weighs, a like being 1
-N3 = 0.03
+N3 = 0.09
 EPOCHS = 20
 
 
@@ -163,7 +163,7 @@ def main() -> None:
     if chosen.index:
         common = {
             "experiment": "recommender", "dataset": "planted likes", "dim": chosen.dim, "seed": 0, "split": "test",
-            "negatives_drawn": 0, "selected_on": "test", "device": device_name(run.model.entities.device),
+            "negatives_drawn": 0, "selected_on": "valid", "device": device_name(run.model.entities.device),
             "version": sp.__version__, "commit": code_commit(), "command": "python examples/recommender.py",
         }  # fmt: skip
         write_rows(

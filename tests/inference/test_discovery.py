@@ -128,7 +128,7 @@ def test_parquet_or_a_clear_error(run: sp.Run, tmp_path: Path) -> None:
         import pyarrow  # noqa: F401
     except ImportError:
         assert isinstance(done.exception, InputError)
-        assert "pip install pyarrow" in str(done.exception)
+        assert "staypositive[parquet]" in str(done.exception)
     else:
         assert done.exit_code == 0
         assert list(pd.read_parquet(out).columns)[:3] == ["head", "relation", "tail"]
