@@ -102,10 +102,21 @@ def test_gpu_replays_the_reference_step(name: str, objective: Objective) -> None
 
 
 @pytest.mark.parametrize("weighting", ["triple", "query", "all"])
+@pytest.mark.parametrize("dim", [16, 21])
 @pytest.mark.parametrize("name", ["complex", "rescal"])
-def test_gpu_takes_second_moment_steps(name: str, weighting: str) -> None:
+def test_gpu_takes_second_moment_steps(name: str, dim: int, weighting: str) -> None:
     objective = SecondMoment(weighting=weighting, reciprocal=False)
-    compare(*(build(kind, member(name, objective, 16)) for kind in (GraphedMoments, ReferenceEngine)))
+    compare(*(build(kind, member(name, objective, dim)) for kind in (GraphedMoments, ReferenceEngine)))
+
+
+@pytest.mark.parametrize("dim", [6, 21, 200])
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_gpu_forms_the_queries_of_the_cpu(name: str, dim: int) -> None:
+    model = build_model(name, 9, 3, dim)
+    model.initialise(torch.Generator().manual_seed(0))
+    heads, relations = model.entity_rows(), model.relation_rows()[torch.arange(9) % 3]
+    found = model.tail_query(heads.cuda(), relations.cuda()).cpu()
+    torch.testing.assert_close(found, model.tail_query(heads, relations))
 
 
 def test_gpu_products_in_19_bits_are_close() -> None:

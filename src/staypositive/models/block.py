@@ -153,7 +153,8 @@ class BlockModel(BilinearModel):
     def _query(self, blocks: int, order: tuple[int, int, int], left_rows: Tensor, right_rows: Tensor) -> Tensor:
         """Return Σ c · left · right by block of the missing argument; `order` places (left, right, missing)."""
         in_parallel = left_rows.dim() == right_rows.dim() == 2 and len(left_rows) == len(right_rows)
-        if in_parallel and left_rows.is_cuda and left_rows.dtype == torch.float32 and HAS_TRITON:
+        whole_vectors = self.dim % 4 == 0  # else Triton may read and write past a block's end (see gpu_kernels.py)
+        if in_parallel and whole_vectors and left_rows.is_cuda and left_rows.dtype == torch.float32 and HAS_TRITON:
             return self._query_on_gpu(blocks, order, left_rows, right_rows)
         left, right = self._blocks(left_rows), self._blocks(right_rows)
         sums: list[Tensor | None] = [None] * blocks
