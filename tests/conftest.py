@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
 os.environ.setdefault("TRITON_INTERPRET", "1")  # before anything imports triton: GPU kernels run on the CPU here
 
@@ -22,6 +26,17 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STAYPOSITIVE_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+def load_example(name: str) -> ModuleType:
+    """Import a script of `examples/`, which is no package."""
+    path = Path(__file__).resolve().parents[1] / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(params=sorted(MODELS))

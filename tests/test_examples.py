@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[1] / "examples"
+from conftest import load_example
 
 
 @pytest.fixture(scope="module")
 def recommender() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("recommender", FOLDER / "recommender.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["recommender"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return load_example("recommender")
 
 
 def test_the_recommender_beats_popularity_and_not_the_truth(recommender: ModuleType) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,38 +10,18 @@ from typing import Any
 import pytest
 
 import staypositive as sp
+from browsing import PICTURES, open_browser
 from staypositive.graph.knowledge_graph import encode
 from staypositive.reports import write_report
 
 pytestmark = pytest.mark.browser
-webdriver = pytest.importorskip("selenium.webdriver")
-
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
-PICTURES = os.environ.get("STAYPOSITIVE_PICTURES")
-"""A folder for screenshots, if they are wanted."""
+pytest.importorskip("selenium.webdriver")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    driver = shutil.which("chromedriver")
-    if CHROMIUM is None or driver is None:
-        pytest.skip("there is no Chromium with its driver here")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        "--window-size=1180,1240",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield browser
-    browser.quit()
+    with open_browser(1180) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

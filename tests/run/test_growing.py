@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -11,13 +10,12 @@ import pytest
 import torch
 
 import staypositive as sp
-from conftest import planted_graph
+from conftest import load_example, planted_graph
 from staypositive.errors import InputError, SettingError
 from staypositive.graph.knowledge_graph import encode
 from staypositive.inference import discover
 from staypositive.inference.census import take_census
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NEWCOMERS = [("even", "ally", "p0"), ("p2", "ally", "even"), ("even", "rival", "p5"), ("p7", "rival", "even")]
 FAST = {"model": "simple", "dim": 20, "learning_rate": 0.5, "threads": 1}
 
@@ -156,12 +154,7 @@ def test_a_start_needs_the_same_model(planted_run: sp.Run, changes: dict[str, ob
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("new_entities", EXAMPLES / "new_entities.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_example("new_entities")
 
 
 def test_on_geo_newcomers_rank_far_above_chance_and_a_warm_start_is_ahead(example: ModuleType) -> None:
