@@ -79,11 +79,14 @@ class Paper:
     extended: tuple[Cell, ...]
     ablations: tuple[dict[str, Any], ...]
     own_rules: dict[str, dict[str, Any]]
-    """What an objective's rule has in place of the common one."""
+    """What the rule of an objective, or of the extension, has in place of the common one."""
 
     def rule_of(self, cell: Cell) -> Rule:
         """Return the rule that a cell is trained by."""
-        return dataclasses.replace(self.rule, **self.own_rules.get(cell.objective, {}))
+        own = self.own_rules.get(cell.objective, {})
+        if cell in self.extended:
+            own = own | self.own_rules.get("extended", {})
+        return dataclasses.replace(self.rule, **own)
 
     def settings(self, cell: Cell, grid: str, batch_size: int, seed: int = 0) -> list[Settings]:
         """Return every setting of a grid (`full` or `subset`) for a cell, in a fixed order."""
@@ -127,11 +130,10 @@ def load_paper() -> Paper:
     data = tomllib.loads((Path(__file__).parent / "paper.toml").read_text("utf-8"))
     plain = {name: value for name, value in data["rule"].items() if not isinstance(value, dict)}
     rule = Rule(**{**plain, "seeds": tuple(plain["seeds"])})
-    own_rules = {
-        name: {**own, "halvings": tuple((epoch, share) for epoch, share in own.get("halvings", ()))}
-        for name, own in data["rule"].items()
-        if isinstance(own, dict)
-    }
+    own_rules = {name: dict(own) for name, own in data["rule"].items() if isinstance(own, dict)}
+    for own in own_rules.values():
+        if "halvings" in own:
+            own["halvings"] = tuple((epoch, share) for epoch, share in own["halvings"])
     datasets = data["table2"]["datasets"]
 
     def cells(rows: list[dict[str, Any]]) -> tuple[Cell, ...]:

@@ -131,7 +131,7 @@ class PackedRuns:
         examples = {
             "ROWS": large * terms["ROWS"], "num_warps": large * 4,
             "DROPOUT": any(m.model.dropout > 0 for m in self.members), "SUMS": is_positive and not all_rows,
-            "NEGATIVES": not is_positive,
+            "NEGATIVES": not is_positive, "ALL_ROWS": all_rows,
         }  # fmt: skip
         adagrad = {
             "ALL_ROWS": all_rows, "PENALTY": objective.power if isinstance(objective, StayPositive) else 0,
@@ -233,8 +233,8 @@ class PackedRuns:
         per = constants["examples"]["ROWS"]
         kernels.examples[(-(-n // per), runs)](
             plan.ids, plan.slots, plan.size, self.plan_of_run, step * plan.step_size, n, n_facts,
-            *_both(self.weights), *counts, *_both(self.gradients), *rooms, sums, self.losses, self.chunk, step,
-            self.steps_before, self.knobs, self.hashes, **constants["examples"],
+            *_both(self.weights), *counts, *_both(self.gradients), *rooms, *_both(plan.found), sums, self.losses,
+            self.chunk, step, self.steps_before, self.knobs, self.hashes, **constants["examples"],
         )  # fmt: skip
         if plan.all_rows and constants["adagrad"]["PENALTY"]:
             blocks = constants["examples"]["EB"], constants["examples"]["RB"]

@@ -100,11 +100,11 @@ def _load4(rows, place, tile, BLOCKS: tl.constexpr, DIM: tl.constexpr, BOUNDED: 
 @triton.jit(do_not_specialize=["start", "n", "n_facts", "step", "plan_size"])
 def examples(
     ids, slots, plan_size, plan_of_run, start, n, n_facts, entities, relations, n_entities, n_relations,
-    entity_gradients, relation_gradients, entity_room, relation_room, sums, losses, steps, step, steps_before,
-    knobs, hashes,
+    entity_gradients, relation_gradients, entity_room, relation_room, entity_found, relation_found, sums, losses,
+    steps, step, steps_before, knobs, hashes,
     CODE: tl.constexpr, TERMS: tl.constexpr, EB: tl.constexpr, RB: tl.constexpr, DIM: tl.constexpr,
     WIDE: tl.constexpr, ROWS: tl.constexpr, DROPOUT: tl.constexpr, SUMS: tl.constexpr, BOUNDED: tl.constexpr,
-    NEGATIVES: tl.constexpr,
+    NEGATIVES: tl.constexpr, ALL_ROWS: tl.constexpr,
 ):  # fmt: skip
     """Scores, losses and gradients of ROWS examples of one run."""
     pid = tl.program_id(0)
@@ -113,7 +113,8 @@ def examples(
     valid = i < n
     k = _columns(step, DIM, WIDE)
     tile = valid[:, None] & (k < DIM)[None, :]
-    planned = tl.load(plan_of_run + run).to(tl.int64) * (3 * plan_size) + start + i
+    plan = tl.load(plan_of_run + run).to(tl.int64)
+    planned = plan * (3 * plan_size) + start + i
     h = tl.load(ids + planned, mask=valid, other=0).to(tl.int64)
     r = tl.load(ids + planned + plan_size, mask=valid, other=0).to(tl.int64)
     t = tl.load(ids + planned + 2 * plan_size, mask=valid, other=0).to(tl.int64)
@@ -125,6 +126,12 @@ def examples(
     threshold = tl.load(hashes + 2 * run).to(tl.uint32)
     number = (tl.load(steps_before) + step).to(tl.uint32)
     row_keys = mix(mix(tl.load(hashes + 2 * run + 1).to(tl.uint32) + number) + i.to(tl.uint32))
+
+    if ALL_ROWS:  # tell `adagrad` which rows have gradients in this step
+        marks = entity_found + plan * n_entities
+        tl.store(marks + h, number.to(tl.int32), mask=valid)
+        tl.store(marks + t, number.to(tl.int32), mask=valid)
+        tl.store(relation_found + plan * n_relations + r, number.to(tl.int32), mask=valid)
 
     own_entities = entities + run * n_entities * (EB * DIM)
     own_relations = relations + run * n_relations * (RB * DIM)
@@ -258,9 +265,9 @@ def _toward(
 
 
 @triton.jit
-def _gradient(gradients, w, push, decay, go, place, tile, BOUNDED: tl.constexpr):
-    """The whole gradient of one block of some rows, given their weights."""
-    g = tl.load(gradients + place, mask=tile, other=0.0) + push[None, :]
+def _gradient(gradients, w, push, decay, go, place, met, BOUNDED: tl.constexpr):
+    """The whole gradient of one block of some rows, given their weights; rows that no example met have no buffer."""
+    g = tl.load(gradients + place, mask=met, other=0.0) + push[None, :]
     if BOUNDED:
         x = _row(w, BOUNDED)
         g *= 1.0 - x * x
@@ -280,7 +287,7 @@ def _rounded(values, key, row, columns, SALT: tl.constexpr):
 @triton.jit
 def _update(
     weights, squares, gradients, found, first, count, lane, lanes, k, e0, e1, e2, e3, r0, r1, r2, r3, pull, go, decay,
-    rate, epsilon, own_losses, key,
+    rate, epsilon, own_losses, number, key,
     RELATIONS: tl.constexpr, BLOCKS: tl.constexpr, CODE: tl.constexpr, TERMS: tl.constexpr, DIM: tl.constexpr,
     WIDE: tl.constexpr, ROWS: tl.constexpr, BOUNDED: tl.constexpr, ALL_ROWS: tl.constexpr, ROWWISE: tl.constexpr,
     L2: tl.constexpr, ROUND: tl.constexpr,
@@ -290,9 +297,12 @@ def _update(
         u = begin + tl.arange(0, ROWS)
         valid = u < count
         row = u.to(tl.int64)
-        if not ALL_ROWS:
-            row = tl.load(found + first + u, mask=valid, other=0).to(tl.int64)
         tile = valid[:, None] & (k < DIM)[None, :]
+        met = tile
+        if ALL_ROWS:
+            met = tile & (tl.load(found + u, mask=valid, other=-1) == number)[:, None]
+        else:
+            row = tl.load(found + first + u, mask=valid, other=0).to(tl.int64)
         size = tl.zeros([ROWS], dtype=tl.float32)
         length = tl.zeros([ROWS], dtype=tl.float32)
         if ROWWISE:
@@ -301,7 +311,7 @@ def _update(
                 slot = (u.to(tl.int64) * (BLOCKS * DIM))[:, None] + b * DIM + k[None, :]
                 push = pull * _toward(e0, e1, e2, e3, r0, r1, r2, r3, b, RELATIONS, CODE, TERMS)
                 w = tl.load(weights + place, mask=tile, other=0.0).to(tl.float32)
-                g = tl.where(tile, _gradient(gradients, w, push, decay, go, slot, tile, BOUNDED), 0.0)
+                g = tl.where(tile, _gradient(gradients, w, push, decay, go, slot, met, BOUNDED), 0.0)
                 size += tl.sum(g * g, axis=1)
             s = tl.load(squares + row, mask=valid, other=1.0) + size / (BLOCKS * DIM)
             tl.store(squares + row, s, mask=valid)
@@ -311,7 +321,7 @@ def _update(
             slot = (u.to(tl.int64) * (BLOCKS * DIM))[:, None] + b * DIM + k[None, :]
             push = pull * _toward(e0, e1, e2, e3, r0, r1, r2, r3, b, RELATIONS, CODE, TERMS)
             w = tl.load(weights + place, mask=tile, other=0.0).to(tl.float32)
-            g = _gradient(gradients, w, push, decay, go, slot, tile, BOUNDED)
+            g = _gradient(gradients, w, push, decay, go, slot, met, BOUNDED)
             if L2:
                 length += tl.sum(tl.where(tile, w * w, 0.0), axis=1)
             if ROWWISE:
@@ -321,7 +331,7 @@ def _update(
                 w -= rate * g / (tl.sqrt(s) + epsilon)
                 tl.store(squares + place, s, mask=tile)
             # Stores come after the last load: one in between made the kernel 2.8 times slower on an H200.
-            tl.store(gradients + slot, tl.zeros([ROWS, WIDE], dtype=tl.float32), mask=tile)
+            tl.store(gradients + slot, tl.zeros([ROWS, WIDE], dtype=tl.float32), mask=met)
             if ROUND:
                 tl.store(weights + place, _rounded(w, key, row, b * DIM + k, 2 + RELATIONS), mask=tile)
             else:
@@ -387,7 +397,9 @@ def adagrad(
     epsilon = tl.load(own + EPSILON)
     decay = tl.load(own + DECAY)
     plan = tl.load(plan_of_run + run).to(tl.int64)
-    key = mix(tl.load(hashes + 2 * run + 1).to(tl.uint32) + (tl.load(steps_before) + step).to(tl.uint32))
+    number = tl.load(steps_before) + step
+    key = mix(tl.load(hashes + 2 * run + 1).to(tl.uint32) + number.to(tl.uint32))
+    number = number.to(tl.int32)
     if pid < entity_lanes:
         first = tl.load(starts + (2 * plan) * (steps + 1) + step)
         count = tl.load(starts + (2 * plan) * (steps + 1) + step + 1) - first
@@ -397,8 +409,8 @@ def adagrad(
             entities + run * n_entities * (EB * DIM),
             entity_squares + run * n_entities * (1 if ROWWISE else EB * DIM),
             entity_gradients + run * entity_room * (EB * DIM), entity_found + plan * entity_plan, first, count, pid,
-            entity_lanes, k, e0, e1, e2, e3, r0, r1, r2, r3, pull, go, decay, rate, epsilon, own_losses, key,
-            False, EB, CODE, TERMS, DIM, WIDE, ROWS, BOUNDED, ALL_ROWS, ROWWISE, L2, ROUND,
+            entity_lanes, k, e0, e1, e2, e3, r0, r1, r2, r3, pull, go, decay, rate, epsilon, own_losses, number,
+            key, False, EB, CODE, TERMS, DIM, WIDE, ROWS, BOUNDED, ALL_ROWS, ROWWISE, L2, ROUND,
         )  # fmt: skip
     else:
         first = tl.load(starts + (2 * plan + 1) * (steps + 1) + step)
@@ -410,6 +422,6 @@ def adagrad(
             relation_squares + run * n_relations * (1 if ROWWISE else RB * DIM),
             relation_gradients + run * relation_room * (RB * DIM), relation_found + plan * relation_plan, first,
             count, pid - entity_lanes, relation_lanes, k, e0, e1, e2, e3, r0, r1, r2, r3, pull, go, decay, rate,
-            epsilon, own_losses, key,
+            epsilon, own_losses, number, key,
             True, RB, CODE, TERMS, DIM, WIDE, ROWS, BOUNDED, ALL_ROWS, ROWWISE, L2, ROUND,
         )  # fmt: skip

@@ -20,7 +20,8 @@ class StepPlan:
     """Room for the plans of `steps` steps, one for each of some seeds; the addresses never change.
 
     `ids` and `slots` hold, for each plan, the examples' heads, relations and tails; `found` the distinct rows, step
-    after step, and `starts` where each step's begin. An objective that touches all rows has rows as slots.
+    after step, and `starts` where each step's begin. An objective that touches all rows has rows as slots,
+    and in `found` the number of the last step with an example of each row, which the step itself writes.
     """
 
     def __init__(
@@ -38,7 +39,8 @@ class StepPlan:
 
         self.ids = room(3, self.size)
         self.slots = self.ids if self.all_rows else room(3, self.size)
-        places = {name: 1 if self.all_rows else self.size * (2 if name == "entities" else 1) for name in self.rows}
+        mentions = {"entities": 2 * self.size, "relations": self.size}
+        places = self.rows if self.all_rows else mentions
         self.found = {name: room(count) for name, count in places.items()}
         self.starts = room(2, steps + 1)
 
