@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -22,6 +23,7 @@ from staypositive.calibration import (
 from staypositive.calibration import background as background_module
 from staypositive.errors import InputError
 from staypositive.evaluation import negative_log_likelihood, sigmoid
+from staypositive.graph import KnowledgeGraph
 from staypositive.models import Scorer
 
 
@@ -57,20 +59,76 @@ def test_z_scores_equal_enumeration(monkeypatch: pytest.MonkeyPatch, objective: 
         assert found.head_z[i] == pytest.approx(expected, rel=2e-3, abs=1e-3)
 
 
-def test_a_small_range_leans_on_the_whole_graph() -> None:
-    graph = planted_graph()
+def people(n: int = 30) -> KnowledgeGraph:
+    """People who are one of two things each, know each other, and all live in one place."""
+    draw = np.random.default_rng(0)
+    is_a = [(f"p{i}", "is", "ab"[i % 2]) for i in range(n)]
+    knows = [(f"p{i}", "knows", f"p{j}") for i, j in draw.integers(n, size=(6 * n, 2))]
+    lives = [(f"p{i}", "lives in", "here") for i in range(n)]
+    return sp.load_graph(pd.DataFrame([*is_a, *knows, *lives], columns=["head", "relation", "tail"]), seed=0)
+
+
+def test_a_small_range_borrows_its_spread_and_keeps_its_mean() -> None:
+    graph = people()
     run = sp.fit(graph, model="distmult", dim=5, epochs=3)
     background = Background(graph, Scorer(run.model))
     rows = background.scorer.entity_rows
-    members = background.members["tail"][0]
-    share = len(members) / (len(members) + background_module.SHRINK)
-    found = background.moments("tail", 0)
-    mixed = share * rows[members].mean(0) + (1 - share) * rows.mean(0)
-    torch.testing.assert_close(found.mean, mixed)
-    weights = torch.full((len(rows),), (1 - share) / len(rows))
-    weights[members] += share / len(members)
-    centred = rows - mixed
-    torch.testing.assert_close(found.covariance, (weights[:, None] * centred).T @ centred, rtol=1e-4, atol=1e-6)
+    for label, count in (("is", 2), ("knows", 30)):
+        relation = graph.relations.id(label)
+        members = background.members["tail"][relation]
+        assert 2 <= len(members) <= count
+        share = len(members) / (len(members) + background_module.SHRINK)
+        found = background.moments("tail", relation)
+        torch.testing.assert_close(found.mean, rows[members].mean(0))
+        own, whole = (torch.cov(part.T, correction=0) for part in (rows[members], rows))
+        torch.testing.assert_close(found.covariance, share * own + (1 - share) * whole, rtol=1e-4, atol=1e-6)
+    found = background.moments("tail", graph.relations.id("lives in"))  # one answer: wrong ones come from anywhere
+    torch.testing.assert_close(found.mean, rows.mean(0))
+
+
+def test_rivals_are_the_other_answers_of_small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = people()
+    run = sp.fit(graph, model="distmult", dim=5, epochs=3)
+    background = Background(graph, Scorer(run.model))
+    asked = []
+    monkeypatch.setattr(background, "features", lambda triples: asked.append(triples))
+    monkeypatch.setattr(background_module, "SMALL_RANGE", 2)
+    facts = graph.train.facts
+    background.rivals(facts)
+    (found,) = asked
+    is_a, held = graph.relations.id("is"), {tuple(fact) for fact in facts.tolist()}
+    both = {graph.entities.id(label) for label in "ab"}
+    expected = {(h, r, t) for h, r, _ in held if r == is_a for t in both} - {
+        tuple(fact) for fact in graph.facts("train", "valid").tolist()
+    }
+    assert {tuple(triple) for triple in found.tolist()} == expected
+    monkeypatch.setattr(background_module, "SMALL_RANGE", 1000)
+    monkeypatch.setattr(background_module, "RIVALS", 50)
+    background.rivals(facts)
+    assert 0 < len(asked[1]) < 50 + len(facts)  # about so many for each relation, one a fact at the least
+    assert len(np.unique(asked[1][:, 2])) > 20  # and all members in turn
+
+
+def test_a_range_of_two_has_no_bell() -> None:
+    """The right answer is at z = 3 four times in five, else at 2, and the wrong one at the other end."""
+    draw = np.random.default_rng(5)
+    right = draw.random(2000) < 0.8
+    facts, others = (np.where(right == side, 3.0, 2.0) + draw.normal(0, 0.05, 2000) for side in (True, False))
+    everything = features_of(np.concatenate([facts, others]))
+    signs = np.repeat([1, -1], 2000)
+    first = np.tile(np.arange(2000) < 1000, 2)  # fitted to one half
+    held, truth = everything.select(first), (signs > 0)[first]
+    rivals = everything.select(first & (signs < 0))
+    best = -0.8 * np.log(0.8) - 0.2 * np.log(0.2)
+    losses = [
+        negative_log_likelihood(
+            Posterior.fit_features(held, truth, own, statistic="tail").apply_features(everything.select(~first)),
+            signs[~first],
+        )
+        for own in (rivals, None)
+    ]
+    assert losses[0] < best + 0.02
+    assert losses[1] > best + 0.2
 
 
 def test_the_correlation_of_both_sides() -> None:
@@ -91,7 +149,7 @@ def test_a_posterior_finds_the_log_ratio() -> None:
     """Facts from N(3, 1) against N(0, 1): the log-odds are 3z − 4.5."""
     draw = np.random.default_rng(0)
     facts = draw.normal(3, 1, 20_000)
-    posterior = Posterior.fit_features(features_of(facts), np.ones(len(facts), dtype=bool), "tail")
+    posterior = Posterior.fit_features(features_of(facts), np.ones(len(facts), dtype=bool), statistic="tail")
     z = np.linspace(-0.5, 3.5, 9)
     found = posterior.apply_features(features_of(z))
     np.testing.assert_allclose(found, 3 * z - 4.5, atol=0.8)
@@ -117,7 +175,7 @@ def test_relations_with_enough_facts_have_their_own_curve() -> None:
     draw = np.random.default_rng(2)
     z = np.concatenate([draw.normal(1, 1, 3000), draw.normal(5, 1, 3000), draw.normal(3, 1, 10)])
     relations = np.repeat([0, 1, 2], [3000, 3000, 10])
-    posterior = Posterior.fit_features(features_of(z, relations), np.ones(len(z), dtype=bool), "tail")
+    posterior = Posterior.fit_features(features_of(z, relations), np.ones(len(z), dtype=bool), statistic="tail")
     assert posterior.relations == (0, 1)
     found = posterior.apply_features(features_of(np.full(3, 1.0), np.array([0, 1, 2])))
     assert found[0] > found[2] > found[1]

@@ -26,10 +26,17 @@ def find_calibrator(name: str) -> type[Calibrator]:
     return CALIBRATORS[name]
 
 
-def fit_calibrator(name: str, logits: ArrayLike, labels: ArrayLike, features: Features | None = None) -> Calibrator:
+def fit_calibrator(
+    name: str,
+    logits: ArrayLike,
+    labels: ArrayLike,
+    features: Features | None = None,
+    rivals: Features | None = None,
+) -> Calibrator:
     """Fit a calibrator by name to logits and ±1 labels, or to the triples' background.
 
-    Both kinds of label must be there, but for `posterior`, which looks at facts alone.
+    Both kinds of label must be there, but for `posterior`, which looks at facts alone, and at their rivals where
+    ranges are small.
     """
     kind = find_calibrator(name)
     if issubclass(kind, FeatureCalibrator) and features is None:
@@ -43,7 +50,7 @@ def fit_calibrator(name: str, logits: ArrayLike, labels: ArrayLike, features: Fe
         raise InputError("some logits are not finite; a model that has diverged cannot be calibrated")
     if issubclass(kind, FeatureCalibrator):
         assert features is not None
-        return kind.fit_features(features, truth)
+        return kind.fit_features(features, truth, rivals)
     return kind.fit(values, truth)
 
 

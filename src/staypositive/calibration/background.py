@@ -22,7 +22,12 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 SHRINK = 10.0
-"""So many entities of the whole graph are added to each range: a range of few entities says little by itself."""
+"""So many entities of the whole graph count in each range's spread: few rows leave most directions without any."""
+
+SMALL_RANGE = 1000
+"""Ranges up to this size are looked at member by member, since so few answers make no bell of z-scores."""
+RIVALS = 4096
+"""Other answers looked at for each relation, about."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Background:
         self._correlations: dict[int, float] = {}
 
     def moments(self, side: str, relation: int) -> RowMoments:
-        """Return the moments of a relation's range (`tail`) or domain (`head`), drawn a little to the whole's."""
+        """Return the moments of a relation's range (`tail`) or domain (`head`), its spread drawn a little to the whole's."""
         found = self._moments.get((side, relation))
         if found is None:  # held by name too: another thread may clear the store at any time
             if len(self._moments) >= self._most_kept:
@@ -92,6 +97,33 @@ class Background:
             found[4, own] = self.correlation(relation)
         tail_scores, head_scores, tail_z, head_z, correlations = found.cpu().numpy()
         return Features(triples[:, 1].copy(), tail_scores, head_scores, tail_z, head_z, correlations)
+
+    def rivals(self, facts: Ints) -> Features:
+        """Return the features of what else the tails of held-out facts could be, where a relation's range is small.
+
+        These are the members of its range, all of them or, of a relation with many facts, every so-manieth in turn,
+        that are not known to be true in training or validation.
+        """
+        n_relations, n_entities = len(self.graph.relations), len(self.graph.entities)
+
+        def keys(triples: Ints) -> Ints:
+            return np.asarray((triples[:, 0] * n_relations + triples[:, 1]) * n_entities + triples[:, 2])
+
+        parts = [np.empty((0, 3), dtype=np.int64)]
+        for relation in np.unique(facts[:, 1]).tolist():
+            span = self.members["tail"][relation].cpu().numpy()
+            if not 1 < len(span) <= SMALL_RANGE:
+                continue
+            heads = facts[facts[:, 1] == relation, 0]
+            each = min(len(span), max(1, RIVALS // len(heads)))
+            strides = np.arange(each) * len(span) // each
+            places = (np.arange(len(heads))[:, None] + strides) % len(span)
+            own = np.full((places.size, 3), relation, dtype=np.int64)
+            own[:, 0], own[:, 2] = np.repeat(heads, each), span[places.ravel()]
+            parts.append(own)
+        found = np.concatenate(parts)
+        known = keys(self.graph.facts("train", "valid"))
+        return self.features(found[~np.isin(keys(found), known)])
 
     def correlation(self, relation: int) -> float:
         """Return how both z of a relation correlate over domain × range.
@@ -123,12 +155,12 @@ def _members(facts: Tensor, column: int, n_relations: int) -> list[Tensor]:
 
 
 def _shrunk(rows: Tensor, whole: RowMoments) -> RowMoments:
-    """Return the moments of rows and of SHRINK more of the whole's: those of the mixture of both."""
+    """Return the mean of rows, and their covariance with that of SHRINK more of the whole's; of one row, the whole's.
+
+    A range of one answer has no wrong ones: those come from anywhere.
+    """
     count = len(rows)
-    if count == 0:
+    if count < 2:
         return whole
     own, share = RowMoments.of(rows), count / (count + SHRINK)
-    gap = own.mean - whole.mean
-    mean = share * own.mean + (1 - share) * whole.mean
-    covariance = share * own.covariance + (1 - share) * whole.covariance + share * (1 - share) * torch.outer(gap, gap)
-    return RowMoments(count, mean, covariance)
+    return RowMoments(count, own.mean, share * own.covariance + (1 - share) * whole.covariance)

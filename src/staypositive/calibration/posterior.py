@@ -2,7 +2,8 @@
 
 A wrong answer's z-score is close to N(0, 1) (see `background.py`), so what is needed of true ones is the density of
 their z alone, and held-out facts show it. Density against N(0, 1), times the prior odds, is a posterior. It assumes
-that wrong triples are pairs of the relation's own domain and range.
+that wrong triples are pairs of the relation's own domain and range. A range of a few answers has no bell of z-scores;
+there the other answers of held-out queries stand in for it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from staypositive.calibration.background import Features, Floats
+from staypositive.calibration.background import Features, Floats, Ints
 from staypositive.calibration.maps import Calibrator
 from staypositive.errors import InputError
 
@@ -41,8 +42,10 @@ class FeatureCalibrator(Calibrator):
 
     @classmethod
     @abstractmethod
-    def fit_features(cls, features: Features, truth: NDArray[np.bool_]) -> FeatureCalibrator:
-        """Fit to validation triples."""
+    def fit_features(
+        cls, features: Features, truth: NDArray[np.bool_], rivals: Features | None = None
+    ) -> FeatureCalibrator:
+        """Fit to validation triples; `rivals` are the other answers of their queries (see `Background.rivals`)."""
 
     @abstractmethod
     def apply_features(self, features: Features) -> Floats:
@@ -51,11 +54,13 @@ class FeatureCalibrator(Calibrator):
 
 @dataclass(frozen=True)
 class Posterior(FeatureCalibrator):
-    """ln f(z) − ln N(z; 0, 1), at prior ½: f the density of held-out facts' z, by kernels on asinh z.
+    """ln f(z) − ln f₀(z), at prior ½: f the density of held-out facts' z, by kernels on asinh z, f₀ the background's.
 
-    z is the tail's, the head's, or both combined, whichever tells held-out facts from the background best (the mean
-    log-ratio in five-fold cross-validation, on facts alone). The log-ratio never falls as z rises, and is bounded by
-    what so many facts can show. Relations with enough facts have curves of their own, drawn to the one of all.
+    f₀ is N(0, 1), but for relations whose range is small enough to look at its members: there it is the density of
+    `rivals`, the other answers of held-out queries. z is the tail's, the head's, or both combined, whichever tells
+    held-out facts from the background best (five-fold cross-validation, on facts alone). The log-ratio never falls as
+    z rises, and is bounded by what so many facts can show. Relations with enough facts have curves of their own,
+    drawn to the one of all.
     """
 
     name: ClassVar[str] = "posterior"
@@ -66,33 +71,87 @@ class Posterior(FeatureCalibrator):
     curves: tuple[tuple[float, ...], ...]
 
     @classmethod
-    def fit_features(cls, features: Features, truth: NDArray[np.bool_], statistic: str = "") -> Posterior:
+    def fit_features(
+        cls, features: Features, truth: NDArray[np.bool_], rivals: Features | None = None, statistic: str = ""
+    ) -> Posterior:
         """Fit to the true triples among these; false ones are not looked at."""
         facts = features.select(truth)
         if len(facts) < 10:
             raise InputError(f"a posterior needs at least 10 held-out facts, and there are {len(facts)}")
-        chosen = statistic or max(STATISTICS, key=lambda name: _held_out_ratio(_statistic(facts, name)))
-        values = _statistic(facts, chosen)
-        knots = np.linspace(min(-3.5, values.min() - 0.5), max(3.5, values.max() + 0.5), GRID)
-        whole = kernel_density(values, knots)
-        relations, counts = np.unique(facts.relations, return_counts=True)
-        own = [int(relation) for relation, count in zip(relations, counts, strict=True) if count >= ENOUGH]
-        curves = []
-        for relation in own:
-            mine = values[facts.relations == relation]
-            mixed = (len(mine) * kernel_density(mine, knots) + POOLED * whole) / (len(mine) + POOLED)
-            curves.append(tuple(_log_ratio(mixed, knots, len(mine) + POOLED).tolist()))
-        pooled = tuple(_log_ratio(whole, knots, len(values)).tolist())
-        return cls(0.5, chosen, tuple(knots.tolist()), pooled, tuple(own), tuple(curves))
+        samples = {name: _Sample.of(facts, rivals, name) for name in ([statistic] if statistic else STATISTICS)}
+        chosen = min(samples, key=lambda name: samples[name].held_out_loss())
+        sample = samples[chosen]
+        pooled, own = sample.curves()
+        return cls(0.5, chosen, _tuple(sample.knots), _tuple(pooled), tuple(own), tuple(map(_tuple, own.values())))
 
     def apply_features(self, features: Features) -> Floats:
         """Return the log-ratio of each triple's z."""
-        values = _statistic(features, self.statistic)
-        logits = np.interp(values, self.knots, self.pooled)
-        for relation, curve in zip(self.relations, self.curves, strict=True):
-            mine = features.relations == relation
-            logits[mine] = np.interp(values[mine], self.knots, curve)
-        return np.asarray(logits, dtype=np.float64)
+        own = dict(zip(self.relations, map(np.array, self.curves), strict=True))
+        knots, pooled = np.array(self.knots), np.array(self.pooled)
+        return _read(_statistic(features, self.statistic), features.relations, knots, pooled, own)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Held-out facts by one statistic, and the answers that they are told from."""
+
+    values: Floats
+    relations: Ints
+    rivals: dict[int, Floats]
+    """By relation, where its range was looked at."""
+    knots: Floats
+
+    @classmethod
+    def of(cls, facts: Features, rivals: Features | None, name: str) -> _Sample:
+        values, others = _statistic(facts, name), {}
+        if rivals is not None:
+            theirs = _statistic(rivals, name)
+            others = {int(r): theirs[rivals.relations == r] for r in np.unique(rivals.relations)}
+        ends = [values, *others.values()]
+        low, high = min(part.min() for part in ends), max(part.max() for part in ends)
+        return cls(values, facts.relations, others, np.linspace(min(-3.5, low - 0.5), max(3.5, high + 0.5), GRID))
+
+    def curves(self, chosen: NDArray[np.bool_] | None = None) -> tuple[Floats, dict[int, Floats]]:
+        """Return the log-ratio of all facts at the knots, and those of relations with enough of them."""
+        keep = np.ones(len(self.values), dtype=bool) if chosen is None else chosen
+        values, relations = self.values[keep], self.relations[keep]
+        found, counts = np.unique(relations, return_counts=True)
+        width = kernel_width(values)
+        whole = kernel_density(values, self.knots, width)
+        backgrounds = {int(relation): self.background(int(relation), width) for relation in found}
+        common = sum(count * backgrounds[int(r)] for r, count in zip(found, counts, strict=True)) / len(values)
+        own = {}
+        for relation, count in zip(found.tolist(), counts.tolist(), strict=True):
+            if count < ENOUGH:
+                continue
+            mine = values[relations == relation]
+            narrow = kernel_width(mine)
+            share = count / (count + POOLED)
+            if relation in self.rivals:  # what others' facts have in common says nothing of so few answers
+                share = 1.0
+            density = share * kernel_density(mine, self.knots, narrow) + (1 - share) * whole
+            own[relation] = _log_ratio(density, self.background(relation, narrow), self.knots, count / share)
+        return _log_ratio(whole, common, self.knots, len(values)), own
+
+    def background(self, relation: int, width: float) -> Floats:
+        """Return the density of a relation's wrong answers at the knots."""
+        others = self.rivals.get(relation)
+        return background_density(self.knots) if others is None else kernel_density(others, self.knots, width)
+
+    def held_out_loss(self, folds: int = 5) -> float:
+        """The NLL at prior ½ of facts that the curves were not fitted to, and of the background."""
+        fold = np.arange(len(self.values)) % folds
+        total = 0.0
+        for held in range(folds):
+            pooled, own = self.curves(fold != held)
+            test = fold == held
+            logits = _read(self.values[test], self.relations[test], self.knots, pooled, own)
+            total += float(np.logaddexp(0, -logits).sum())
+            for relation, count in zip(*np.unique(self.relations[test], return_counts=True), strict=True):
+                background = self.background(int(relation), kernel_width(self.values))
+                wrong = np.logaddexp(0, own.get(int(relation), pooled))
+                total += count * float((background * wrong).sum() / background.sum())
+        return total / 2 / len(self.values)
 
 
 @dataclass(frozen=True)
@@ -114,8 +173,10 @@ class BackgroundLogistic(FeatureCalibrator):
     lines: tuple[tuple[float, float], ...] = ()
 
     @classmethod
-    def fit_features(cls, features: Features, truth: NDArray[np.bool_]) -> BackgroundLogistic:
-        """Fit with a light L2 penalty."""
+    def fit_features(
+        cls, features: Features, truth: NDArray[np.bool_], rivals: Features | None = None
+    ) -> BackgroundLogistic:
+        """Fit with a light L2 penalty; labelled triples are enough, and rivals are not looked at."""
         from sklearn.linear_model import LogisticRegression
 
         values = _values(features)
@@ -179,35 +240,44 @@ def background_density(u: Floats) -> Floats:
     return np.asarray(np.exp(-0.5 * np.sinh(u) ** 2) / np.sqrt(2 * np.pi) * np.cosh(u))
 
 
-def kernel_density(values: Floats, knots: Floats) -> Floats:
-    """A Gaussian kernel estimate at the knots, with Silverman's width."""
+def kernel_width(values: Floats) -> float:
+    """Silverman's width of a Gaussian kernel."""
     low, high = np.quantile(values, [0.25, 0.75])
     spread = min(values.std(), (high - low) / 1.34) or values.std() or 0.1
-    width = max(0.9 * spread * len(values) ** -0.2, 0.02)
+    return float(max(0.9 * spread * len(values) ** -0.2, 0.02))
+
+
+def kernel_density(values: Floats, knots: Floats, width: float | None = None) -> Floats:
+    """A Gaussian kernel estimate at the knots."""
+    width = kernel_width(values) if width is None else width
     kernels = np.exp(-0.5 * ((knots[:, None] - values[None, :]) / width) ** 2)
     return np.asarray(kernels.mean(1) / (width * np.sqrt(2 * np.pi)))
 
 
-def _log_ratio(density: Floats, knots: Floats, count: float) -> Floats:
-    """Ln f/f₀, made non-decreasing; each density has a share 1/(n+2) of the other's, so that nothing is certain."""
+def _log_ratio(density: Floats, background: Floats, knots: Floats, count: float) -> Floats:
+    """Ln f/f₀, made non-decreasing; each density has a share 1/(n+2) of the other's, so that nothing is certain.
+
+    Where it would fall, f/(f + f₀) is averaged, since that keeps the averaged probabilities right.
+    """
     from sklearn.isotonic import IsotonicRegression
 
-    background, share = background_density(knots), 1 / (count + 2)
+    share = 1 / (count + 2)
     true = (1 - share) * density + share * background
     false = (1 - share) * background + share * density
-    tiny = 1e-300
-    ratio = np.log(np.maximum(true, tiny)) - np.log(np.maximum(false, tiny))
-    weights = true + false + 1e-9
-    return np.asarray(IsotonicRegression().fit_transform(knots, ratio, sample_weight=weights))
+    total = np.maximum(true + false, 1e-300)
+    chances = IsotonicRegression().fit_transform(knots, true / total, sample_weight=total + 1e-9)
+    chances = np.clip(chances, share, 1 - share)
+    return np.asarray(np.log(chances) - np.log1p(-chances))
 
 
-def _held_out_ratio(values: Floats, folds: int = 5) -> float:
-    """The mean log-ratio of facts that the curve was not fitted to."""
-    fold = np.arange(len(values)) % folds
-    total = 0.0
-    for held in range(folds):
-        train, test = values[fold != held], values[fold == held]
-        knots = np.linspace(min(-3.5, values.min() - 0.5), max(3.5, values.max() + 0.5), GRID)
-        curve = _log_ratio(kernel_density(train, knots), knots, len(train))
-        total += float(np.interp(test, knots, curve).sum())
-    return total / len(values)
+def _read(values: Floats, relations: Ints, knots: Floats, pooled: Floats, own: dict[int, Floats]) -> Floats:
+    """Return the log-ratio of values, by their relations' curves or else by that of all."""
+    logits = np.asarray(np.interp(values, knots, pooled), dtype=np.float64)
+    for relation, curve in own.items():
+        mine = relations == relation
+        logits[mine] = np.interp(values[mine], knots, curve)
+    return logits
+
+
+def _tuple(values: Floats) -> tuple[float, ...]:
+    return tuple(values.tolist())

@@ -117,10 +117,11 @@ class Kept:
         (valid, valid_signs), (test, signs) = (
             (self._features(split), self.arrays[f"{split}_signs"]) for split in ("valid", "test")
         )
+        rivals = self._features("rivals") if "rivals_tail_z" in self.arrays else None
         logits, reference_logits = ((own.tail_scores + own.head_scores) / 2 for own in (test, valid))
         rows = []
         for way in BACKGROUND_WAYS:
-            calibrator = fit_calibrator(way, reference_logits, valid_signs, valid)
+            calibrator = fit_calibrator(way, reference_logits, valid_signs, valid, rivals)
             shaped, reference = (
                 calibrator.apply_features(own)
                 if isinstance(calibrator, FeatureCalibrator)
@@ -143,16 +144,24 @@ class Kept:
 
 
 def keep_background(graph: KnowledgeGraph, model: BilinearModel, about: dict[str, Any]) -> Kept:
-    """Keep scores and z-scores of labelled validation and test triples: what every calibration starts from."""
+    """Keep scores and z-scores of labelled validation and test triples: what every calibration starts from.
+
+    And those of the rivals of validation facts, in 16 bits: they serve as a density alone.
+    """
     background = Background(graph, Scorer(model))
     arrays: Arrays = {}
     for name, split in (("valid", graph.valid), ("test", graph.test)):
-        found = background.features(split.triples)
-        for field in fields(Features):
-            kind = np.int16 if field.name == "relations" else np.float32
-            arrays[f"{name}_{field.name}"] = getattr(found, field.name).astype(kind)
+        arrays |= _arrays_of(background.features(split.triples), name, np.float32)
         arrays[f"{name}_signs"] = split.signs.astype(np.int8)
-    return Kept(about, arrays)
+    rivals = background.rivals(graph.valid.facts)
+    return Kept(about, arrays | (_arrays_of(rivals, "rivals", np.float16) if len(rivals) else {}))
+
+
+def _arrays_of(features: Features, name: str, kind: type[np.floating[Any]]) -> Arrays:
+    return {
+        f"{name}_{field.name}": getattr(features, field.name).astype(np.int16 if field.name == "relations" else kind)
+        for field in fields(Features)
+    }
 
 
 def keep_result(graph: KnowledgeGraph, model: BilinearModel, about: dict[str, Any]) -> Kept:

@@ -129,7 +129,8 @@ class Run:
         plain = Predictor(self.graph, self._scorer)
         logits = plain.logits(plain.score(valid.triples))
         features = self._background.features(valid.triples) if issubclass(kind, FeatureCalibrator) else None
-        self.calibrator = fit_calibrator(method, logits, valid.signs, features)
+        rivals = self._background.rivals(valid.facts) if kind is Posterior else None
+        self.calibrator = fit_calibrator(method, logits, valid.signs, features, rivals)
         for report in self.metrics.values():
             report.pop("classification", None)  # measured with another calibrator
         if not valid.has_negatives:
