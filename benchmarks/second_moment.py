@@ -129,7 +129,7 @@ def _keep(chosen: argparse.Namespace, graph: KnowledgeGraph, outcome: Outcome, l
         tests.append((whole, _moved(graph, whole, outcome)))
     for own, model in tests:
         cell = Cell("second-moment", chosen.model, "second-moment", own.name)
-        about = about_row(cell, outcome, own, lab)
+        about = about_row(cell, outcome, own, lab, "valid-positives" if own.valid.has_negatives else "valid")
         seconds = about | {"metric": "training_seconds", "value": outcome.seconds, "unit": "s", "split": "train"}
         write_rows(lab.path("rows", f"{own.name}-{chosen.model}-{outcome.settings.seed}", ".csv"), [seconds])
         keep = keep_background if own.test.has_negatives else keep_result

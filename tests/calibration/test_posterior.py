@@ -221,7 +221,7 @@ def test_logistic_and_beta() -> None:
         BackgroundLogistic.fit(z, truth)
 
 
-def test_relations_have_lines_of_their_own() -> None:
+def test_relations_have_weights_of_their_own() -> None:
     draw = np.random.default_rng(5)
     truth = np.arange(6000) % 2 == 0
     relations = np.arange(6000) % 3  # of relation 0 the scores say nothing, of 2 there are few labels
@@ -230,13 +230,24 @@ def test_relations_have_lines_of_their_own() -> None:
     features = dataclasses.replace(features_of(z), relations=relations).select(keep)
     fitted = BackgroundLogistic.fit_features(features, truth[keep])
     assert fitted.relations == (0, 1)
-    (flat, _), (steep, _) = fitted.lines
-    assert flat < 0.2
-    assert steep > 1.1
-    for mine in (features.relations == 0, features.relations == 1):
-        columns = np.stack([fitted.apply_features(features)[mine], np.ones(mine.sum())], axis=1)
-        unexplained = columns.T @ (truth[keep][mine] - 1 / (1 + np.exp(-columns[:, 0])))
-        assert abs(unexplained[1]) < 10  # Newton's method has arrived: what is left is the penalty's pull
+    asked = np.linspace(-1, 3, 9)
+    says_nothing, says, few = (
+        fitted.apply_features(dataclasses.replace(features_of(asked), relations=np.full(9, r))) for r in (0, 1, 2)
+    )
+    assert np.abs(says_nothing).max() < 0.8  # log-odds; those of all relations would be up to 4
+    np.testing.assert_allclose(says, 2 * asked - 2, atol=0.9)  # what N(2, 1) against N(0, 1) says
+    assert (np.diff(few) > 0).all()  # by the weights of all
+
+
+def test_lines_bend_where_the_odds_do() -> None:
+    """True in the middle alone: no line can say that, nor can a monotone map."""
+    draw = np.random.default_rng(7)
+    z = draw.uniform(-3, 3, 8000)
+    truth = np.abs(z) < 1
+    fitted = BackgroundLogistic.fit_features(features_of(z), truth)
+    found = fitted.apply_features(features_of(np.array([-2.5, 0.0, 2.5])))
+    assert found[1] > 2
+    assert max(found[0], found[2]) < -2
 
 
 def test_beyond_what_was_fitted_the_outermost_counts() -> None:

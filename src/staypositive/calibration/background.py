@@ -68,7 +68,7 @@ class Background:
         self._correlations: dict[int, float] = {}
 
     def moments(self, side: str, relation: int) -> RowMoments:
-        """Return the moments of a relation's range (`tail`) or domain (`head`), its spread drawn a little to the whole's."""
+        """Return the moments of a relation's range (`tail`) or domain (`head`), their spread a little the whole's."""
         found = self._moments.get((side, relation))
         if found is None:  # held by name too: another thread may clear the store at any time
             if len(self._moments) >= self._most_kept:

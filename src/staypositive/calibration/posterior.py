@@ -9,8 +9,8 @@ there the other answers of held-out queries stand in for it.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +26,9 @@ ENOUGH = 50
 """Facts from which a relation has a curve of its own."""
 POOLED = 200.0
 """So many facts of all relations are added to each relation's own."""
+BENDS = 8
+OWN_SCALE = 0.3
+"""Relations' own weights are penalised 1/this² times as much as those of all."""
 
 
 class FeatureCalibrator(Calibrator):
@@ -156,21 +159,24 @@ class _Sample:
 
 @dataclass(frozen=True)
 class BackgroundLogistic(FeatureCalibrator):
-    """Logistic regression on both sides' scores and asinh z-scores, and their products, with labelled triples.
+    """Logistic regression on both sides' scores and asinh z-scores, bent at quantiles, with labelled triples.
 
-    Relations with enough labelled triples have a slope and an offset of their own on top, drawn to 1 and 0. What lies
-    beyond the values that it was fitted to counts as the outermost of them: a square knows nothing of what is far.
+    Each of the four values, and the sums and differences of both sides, adds a line that may bend at some quantiles.
+    Relations with enough labelled triples have weights of their own on top, drawn to none. What lies beyond the
+    values that it was fitted to counts as the outermost of them.
     """
 
     name: ClassVar[str] = "background-logistic"
     lowest: tuple[float, ...]
     highest: tuple[float, ...]
+    bends: tuple[tuple[float, ...], ...]
     centres: tuple[float, ...]
     spreads: tuple[float, ...]
     weights: tuple[float, ...]
     offset: float
     relations: tuple[int, ...] = ()
-    lines: tuple[tuple[float, float], ...] = ()
+    own_weights: tuple[tuple[float, ...], ...] = ()
+    """Of the four values and of 1, by relation."""
 
     @classmethod
     def fit_features(
@@ -180,43 +186,40 @@ class BackgroundLogistic(FeatureCalibrator):
         from sklearn.linear_model import LogisticRegression
 
         values = _values(features)
-        columns = _products(values)
+        bends = [np.unique(np.quantile(line, np.arange(1, BENDS + 1) / (BENDS + 1))) for line in _lines(values).T]
+        columns = _bent(values, bends)
         centres, spreads = columns.mean(0), columns.std(0) + 1e-12
         scaled = (columns - centres) / spreads
-        model = LogisticRegression(C=10.0, max_iter=3000).fit(scaled, truth)
-        weights, offset = model.coef_[0], float(model.intercept_[0])
-        common = scaled @ weights + offset
         found, counts = np.unique(features.relations, return_counts=True)
         relations = found[counts >= ENOUGH].tolist()
-        lines = [_line(common[mine], truth[mine]) for mine in (features.relations == r for r in relations)]
-        low, high, centre, spread, weight = (
-            tuple(map(float, part)) for part in (values.min(0), values.max(0), centres, spreads, weights)
+        own = [OWN_SCALE * (features.relations == r)[:, None] * _with_one(scaled) for r in relations]
+        model = LogisticRegression(C=10.0, solver="newton-cholesky", tol=1e-8).fit(np.hstack([scaled, *own]), truth)
+        weights, of_relations = model.coef_[0, : scaled.shape[1]], model.coef_[0, scaled.shape[1] :]
+        return cls(
+            float(truth.mean()),
+            lowest=_tuple(values.min(0)),
+            highest=_tuple(values.max(0)),
+            bends=tuple(map(_tuple, bends)),
+            centres=_tuple(centres),
+            spreads=_tuple(spreads),
+            weights=_tuple(weights),
+            offset=float(model.intercept_[0]),
+            relations=tuple(relations),
+            own_weights=tuple(map(_tuple, OWN_SCALE * of_relations.reshape(len(relations), VALUES + 1))),
         )
-        return cls(float(truth.mean()), low, high, centre, spread, weight, offset, tuple(relations), tuple(lines))
 
     def apply_features(self, features: Features) -> Floats:
-        """Return the linear part, by the relation's own line if it has one."""
-        columns = _products(np.clip(_values(features), self.lowest, self.highest))
-        logits = np.asarray((columns - self.centres) / np.array(self.spreads) @ np.array(self.weights) + self.offset)
-        for relation, (slope, offset) in zip(self.relations, self.lines, strict=True):
+        """Return the linear part, with the relation's own weights if it has them."""
+        values = np.clip(_values(features), self.lowest, self.highest)
+        scaled = (_bent(values, map(np.array, self.bends)) - self.centres) / np.array(self.spreads)
+        logits = np.asarray(scaled @ np.array(self.weights) + self.offset)
+        for relation, own in zip(self.relations, self.own_weights, strict=True):
             mine = features.relations == relation
-            logits[mine] = slope * logits[mine] + offset
+            logits[mine] += _with_one(scaled[mine]) @ np.array(own)
         return logits
 
 
-def _line(logits: Floats, truth: NDArray[np.bool_], draw: float = 10.0, steps: int = 30) -> tuple[float, float]:
-    """Fit truth ~ slope · logit + offset by Newton's method, with a penalty that draws the line to (1, 0)."""
-    columns, prior, line = (
-        np.stack([logits, np.ones_like(logits)], axis=1),
-        np.array([1.0, 0.0]),
-        np.array([1.0, 0.0]),
-    )
-    for _ in range(steps):
-        chances = 1 / (1 + np.exp(-columns @ line))
-        slope = columns.T @ (truth - chances) - draw * (line - prior)
-        curvature = (columns * (chances * (1 - chances))[:, None]).T @ columns + draw * np.eye(2)
-        line = line + np.linalg.solve(curvature, slope)
-    return float(line[0]), float(line[1])
+VALUES = 4
 
 
 def _values(features: Features) -> Floats:
@@ -224,10 +227,21 @@ def _values(features: Features) -> Floats:
     return np.stack([features.tail_scores, features.head_scores, *z], axis=1)
 
 
-def _products(values: Floats) -> Floats:
-    """Return values, shape (n, k), with the products of each two of them beside."""
-    pairs = combinations_with_replacement(range(values.shape[1]), 2)
-    return np.column_stack([values, *(values[:, i] * values[:, j] for i, j in pairs)])
+def _lines(values: Floats) -> Floats:
+    """Return the four values, the sum and difference of both z, and the difference of both scores."""
+    tail, head, tail_z, head_z = values.T
+    return np.column_stack([values, tail_z + head_z, tail_z - head_z, tail - head])
+
+
+def _bent(values: Floats, bends: Iterable[Floats]) -> Floats:
+    """Return the lines, and beside them how far each lies beyond each of its bends."""
+    lines = _lines(values)
+    beyond = [np.maximum(0, line[:, None] - own) for line, own in zip(lines.T, bends, strict=True)]
+    return np.hstack([lines, *beyond])
+
+
+def _with_one(scaled: Floats) -> Floats:
+    return np.column_stack([scaled[:, :VALUES], np.ones(len(scaled))])
 
 
 def _statistic(features: Features, name: str) -> Floats:

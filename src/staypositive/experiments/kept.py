@@ -131,8 +131,9 @@ class Kept:
             metrics = classification_metrics(shaped, signs) | threshold_metrics(
                 (shaped, signs, test.relations), (reference, valid_signs, valid.relations)
             )
+            saw = {} if way == "posterior" else {"selected_on": "valid"}  # the others are fitted to labels
             rows += [
-                {"calibration": way, "unseen": "with", "metric": name, "value": value}
+                {"calibration": way, "unseen": "with", "metric": name, "value": value, **saw}
                 for name, value in metrics.items()
             ]
         return rows
