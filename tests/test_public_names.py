@@ -70,7 +70,7 @@ def loaded_by(code: str, *suspects: str) -> list[str]:
 
 
 def test_importing_is_light() -> None:
-    """The package itself loads nothing; the core needs torch and numpy alone; the rest is imported where it is used."""
+    """The package itself loads nothing, its core torch and numpy alone; the rest is imported where it is used."""
     heavy = ["pandas", "sklearn", "scipy", "pooch", "typer", "rich", "safetensors", "matplotlib", "triton", "numba"]
     assert loaded_by("import staypositive", "torch", "numpy", *heavy) == []
     assert loaded_by("from staypositive import load_graph", "torch", *heavy) == []

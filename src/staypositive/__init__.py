@@ -40,7 +40,14 @@ if TYPE_CHECKING:
     )
     from staypositive.inference import Predictor, Query
     from staypositive.models import MODELS, BilinearModel, build_model
-    from staypositive.objectives import OBJECTIVES, NegativeSampling, Objective, OneVsAll, StayPositive, build_objective
+    from staypositive.objectives import (
+        OBJECTIVES,
+        NegativeSampling,
+        Objective,
+        OneVsAll,
+        StayPositive,
+        build_objective,
+    )
     from staypositive.run import Run, Settings, fit, load_run, make_settings
     from staypositive.training import Callback, EpochRecord
 
