@@ -23,7 +23,9 @@ PROGRAM = "staypositive"
 VARIABLE = f"_{PROGRAM.upper()}_COMPLETE"
 """What a shell sets to ask for completions; typer's protocol."""
 _PACKAGE = Path(__file__).parent
+_PACKAGED = _PACKAGE / "run" / "packaged"
 _RUN = "run.json"
+"""Both as in the room `run`, which imports torch; a test holds them equal."""
 
 
 def wants_outline(words: list[str]) -> bool:
@@ -53,7 +55,7 @@ def complete_run(incomplete: str) -> list[str | tuple[str, str]]:
 def complete_relation(context: typer.Context, incomplete: str) -> list[str]:
     """Complete a relation of the run that the command names."""
     name = str(context.params.get("run") or next(iter(context.args), ""))  # a flag without value ends the parsing
-    folder = Path(name) if Path(name).exists() else _PACKAGE / "run" / "packaged" / name
+    folder = Path(name) if Path(name).exists() else _PACKAGED / name
     try:
         labels = json.loads((folder / _RUN).read_text("utf-8"))["files"]["labels.json"]["file"]
         return [str(label) for label in json.loads((folder / labels).read_text("utf-8"))["relations"]]
@@ -108,6 +110,7 @@ def _keep(path: Path) -> dict[str, Any]:
 
 
 def _cache() -> Path:
+    """Return what `graph.catalogue.cache_folder` does, without its numpy; a test holds both equal."""
     from pooch import os_cache
 
     return Path(os.environ.get("STAYPOSITIVE_CACHE") or os_cache(PROGRAM))
