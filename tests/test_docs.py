@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import staypositive as sp
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -44,3 +46,12 @@ def test_tables_come_from_the_index() -> None:
 def test_links_between_pages_exist(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+?)(?:#[\w-]+)?\)", page.read_text("utf-8")):
         assert "://" in target or (page.parent / target).exists(), target
+
+
+def test_the_reference_has_every_public_name() -> None:
+    text = (ROOT / "docs" / "api.md").read_text("utf-8")
+    shown = set(re.findall(r"^::: staypositive\.(\w+)", text, re.MULTILINE)) | set(
+        re.findall(r"^`([A-Z]+)`", text, re.M)
+    )
+    errors = {name for name in sp.__all__ if name.endswith("Error")}  # shown as one module
+    assert set(sp.__all__) - {"__version__"} <= shown | errors

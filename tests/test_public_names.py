@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import staypositive as sp
 
 NAMES = [
@@ -54,9 +56,22 @@ def test_public_names() -> None:
     assert all(hasattr(sp, name) for name in NAMES)
 
 
+def test_rooms_are_found_and_other_names_are_not() -> None:
+    assert set(NAMES) <= set(dir(sp))
+    assert sp.graph.load_graph is sp.load_graph
+    with pytest.raises(AttributeError, match="'staypositive' has no attribute 'fitt'"):
+        _ = sp.fitt
+
+
+def loaded_by(code: str, *suspects: str) -> list[str]:
+    """Return which modules are there once the code has run in a fresh interpreter."""
+    asked = f"{code}; import sys; print(*[m for m in {suspects} if m in sys.modules])"
+    return subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+
+
 def test_importing_is_light() -> None:
-    """The core needs torch and numpy alone; everything else is imported where it is used."""
+    """The package itself loads nothing, its core torch and numpy alone; the rest is imported where it is used."""
     heavy = ["pandas", "sklearn", "scipy", "pooch", "typer", "rich", "safetensors", "matplotlib", "triton", "numba"]
-    code = f"import sys, staypositive; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert loaded_by("import staypositive", "torch", "numpy", *heavy) == []
+    assert loaded_by("from staypositive import load_graph", "torch", *heavy) == []
+    assert loaded_by("from staypositive import fit", "torch", *heavy) == ["torch"]

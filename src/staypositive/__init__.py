@@ -7,35 +7,49 @@
 ['tail', 'probability', 'score', 'known']
 """
 
-from staypositive.calibration import CALIBRATORS
-from staypositive.errors import (
-    DataError,
-    DivergedError,
-    DownloadError,
-    InputError,
-    RunError,
-    SettingError,
-    StayPositiveError,
-    UnknownLabelError,
-)
-from staypositive.graph import (
-    CATALOGUE,
-    KnowledgeGraph,
-    RdfTerms,
-    Sparql,
-    Split,
-    Vocabulary,
-    drop_unseen,
-    inspect_graph,
-    load_graph,
-    write_folder,
-)
-from staypositive.inference import Predictor, Query
-from staypositive.models import MODELS, BilinearModel, build_model
-from staypositive.objectives import OBJECTIVES, NegativeSampling, Objective, OneVsAll, StayPositive, build_objective
-from staypositive.run import Run, Settings, fit, load_run, make_settings
-from staypositive.training import Callback, EpochRecord
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from staypositive.version import __version__
+
+if TYPE_CHECKING:
+    from staypositive.calibration import CALIBRATORS
+    from staypositive.errors import (
+        DataError,
+        DivergedError,
+        DownloadError,
+        InputError,
+        RunError,
+        SettingError,
+        StayPositiveError,
+        UnknownLabelError,
+    )
+    from staypositive.graph import (
+        CATALOGUE,
+        KnowledgeGraph,
+        RdfTerms,
+        Sparql,
+        Split,
+        Vocabulary,
+        drop_unseen,
+        inspect_graph,
+        load_graph,
+        write_folder,
+    )
+    from staypositive.inference import Predictor, Query
+    from staypositive.models import MODELS, BilinearModel, build_model
+    from staypositive.objectives import (
+        OBJECTIVES,
+        NegativeSampling,
+        Objective,
+        OneVsAll,
+        StayPositive,
+        build_objective,
+    )
+    from staypositive.run import Run, Settings, fit, load_run, make_settings
+    from staypositive.training import Callback, EpochRecord
 
 __all__ = [
     "CALIBRATORS",
@@ -77,3 +91,21 @@ __all__ = [
     "make_settings",
     "write_folder",
 ]
+
+_ROOMS = ("errors", "graph", "models", "objectives", "calibration", "training", "inference", "run")
+
+
+def __getattr__(name: str) -> Any:
+    """Find a public name in its room when it is first asked for: importing the package alone costs nothing."""
+    if name in _ROOMS:
+        return importlib.import_module(f"{__name__}.{name}")
+    for room in _ROOMS if name in __all__ else ():
+        found = getattr(importlib.import_module(f"{__name__}.{room}"), name, None)
+        if found is not None:
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -1,6 +1,18 @@
-"""`python -m staypositive` is the command line."""
+"""The command `staypositive`, and `python -m staypositive`: what needs no torch is answered without it."""
 
-from staypositive.cli import main
+import sys
+
+from staypositive.completion import answer, wants_outline
+
+
+def main() -> None:
+    """Complete a word for the shell, list the commands, or run one."""
+    if wants_outline(sys.argv[1:]):
+        answer()
+    from staypositive.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

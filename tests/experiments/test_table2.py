@@ -76,6 +76,13 @@ def test_many_runs_equal_single_runs() -> None:
         assert [epoch for epoch, _ in outcome.curve] == [3, 6]
 
 
+def test_facts_that_weigh_differently_are_refused() -> None:
+    graph = planted_graph()
+    weighed = dataclasses.replace(graph, train=Split(graph.train.triples, weights=np.ones(len(graph.train))))
+    with pytest.raises(InputError, match="weighs its facts by a confidence"):
+        train_many(weighed, [make_settings(dim=4)], Schedule(1, 1), validation_measure(graph), CPU)
+
+
 def test_a_run_that_does_not_gain_stops_and_keeps_its_best() -> None:
     graph, seen = planted_graph(), []
     values = iter([1.0, 1.0005, 1.0004, 5.0, 6.0, 7.0])

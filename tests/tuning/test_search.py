@@ -189,7 +189,9 @@ def test_the_page_and_the_file_of_the_best(graph: sp.KnowledgeGraph, tmp_path: P
     assert kept.settings({}) == found.settings
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, graph: sp.KnowledgeGraph) -> None:
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, graph: sp.KnowledgeGraph, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(sp.InputError, match=r"pip install 'staypositive\[tune\]'"):
-        tune(graph, GRID, sampler="grid")
+        tune(graph, GRID, sampler="grid", storage=tmp_path / "e.db")

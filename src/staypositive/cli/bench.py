@@ -10,6 +10,7 @@ import torch
 import typer
 
 from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag, own_command
+from staypositive.completion import complete_data
 from staypositive.errors import SettingError
 from staypositive.experiments import write_rows
 from staypositive.experiments.bench import (
@@ -39,7 +40,10 @@ FORMULA = "bytes a fact = 16 · (distinct entity rows · width + distinct relati
 
 def bench(
     data: Annotated[
-        str, typer.Argument(help="A dataset's name, a folder of splits, or one file of triples.")
+        str,
+        typer.Argument(
+            help="A dataset's name, a folder of splits, or one file of triples.", autocompletion=complete_data
+        ),
     ] = "geo",
     models: Annotated[str, typer.Option("--models", help="Block models, separated by commas.")] = "distmult,simple",
     dim: Annotated[int, typer.Option("--dim", min=1, help="Width of one block.")] = 200,

@@ -19,13 +19,18 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from staypositive.completion import complete_run
 from staypositive.run import Run, is_packaged
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but results and errors.")]
 VerboseFlag = Annotated[bool, typer.Option("--verbose", "-v", help="Say more about what is done.")]
 RunArgument = Annotated[
-    Path, typer.Argument(help="Folder of a run, made by `staypositive train`, or geo-demo, which the package holds.")
+    Path,
+    typer.Argument(
+        help="Folder of a run, made by `staypositive train`, or geo-demo, which the package holds.",
+        autocompletion=complete_run,
+    ),
 ]
 SplitFlag = Annotated[
     str | None,

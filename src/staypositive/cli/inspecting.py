@@ -10,6 +10,7 @@ import typer
 from staypositive.calibration import CALIBRATORS
 from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag, keep_run
 from staypositive.cli.tables import evaluation_tables, frame_rows
+from staypositive.completion import complete_relation
 from staypositive.errors import DataError, InputError
 from staypositive.evaluation import DEFAULT_MEMORY
 from staypositive.export import require_table_path, write_table
@@ -97,7 +98,10 @@ def calibrate(
 def predict(
     run: RunArgument,
     head: Annotated[str | None, typer.Option("--head", "-h", help="Label of the head.")] = None,
-    relation: Annotated[str | None, typer.Option("--relation", "-r", help="Label of the relation.")] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option("--relation", "-r", help="Label of the relation.", autocompletion=complete_relation),
+    ] = None,
     tail: Annotated[str | None, typer.Option("--tail", "-t", help="Label of the tail.")] = None,
     queries: Annotated[
         Path | None, typer.Option("--queries", help="File of queries: triples with ? for the missing part.")

@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from staypositive.cli.common import HeaderFlag, SplitFlag, parse_split
+from staypositive.completion import complete_data
 from staypositive.errors import InputError
 from staypositive.graph import KnowledgeGraph, RdfTerms, Sparql, load_graph
 
@@ -18,7 +19,8 @@ PANEL = "Reading RDF and SPARQL"
 DataArgument = Annotated[
     str,
     typer.Argument(
-        help="A dataset's name, a folder of splits, one file of triples (text, Parquet, RDF), or a SPARQL endpoint."
+        help="A dataset's name, a folder of splits, one file of triples (text, Parquet, RDF), or a SPARQL endpoint.",
+        autocompletion=complete_data,
     ),
 ]
 

@@ -8,13 +8,16 @@ import typer
 
 from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag
 from staypositive.cli.tables import frame_rows
+from staypositive.completion import complete_relation
 from staypositive.run import load_run
 
 
 def support_command(
     run: RunArgument,
     head: Annotated[str, typer.Option("--head", "-h", help="Label of the head.")],
-    relation: Annotated[str, typer.Option("--relation", "-r", help="Label of the relation.")],
+    relation: Annotated[
+        str, typer.Option("--relation", "-r", help="Label of the relation.", autocompletion=complete_relation)
+    ],
     tail: Annotated[str, typer.Option("--tail", "-t", help="Label of the tail.")],
     top: Annotated[int, typer.Option("--top", "-n", min=1, help="Facts to show.")] = 10,
     as_json: JsonFlag = False,

@@ -9,12 +9,18 @@ import typer
 
 from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, Speaker, SplitFlag, VerboseFlag, parse_split
 from staypositive.cli.train import ObjectiveName, with_settings_flags
+from staypositive.completion import complete_data
 from staypositive.errors import SettingError
 from staypositive.graph import KnowledgeGraph, load_graph
 
 
 def tune(
-    data: Annotated[str, typer.Argument(help="A dataset's name, a folder of splits, or one file of triples.")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="A dataset's name, a folder of splits, or one file of triples.", autocompletion=complete_data
+        ),
+    ],
     space: Annotated[
         Path | None, typer.Option(help="TOML file of the space.", show_default="a space for the objective")
     ] = None,

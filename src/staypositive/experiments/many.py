@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from staypositive.errors import StayPositiveError
+from staypositive.errors import InputError, StayPositiveError
 from staypositive.evaluation import RankingTask, negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, BlockModel, Scorer
@@ -85,6 +85,11 @@ def train_many(
     progress: Callable[[int], Any] | None = None,
 ) -> list[Outcome]:
     """Train each setting and return outcomes in the same order; `progress` is told of epochs that are done with."""
+    if graph.train.fact_weights is not None:
+        raise InputError(
+            f"{graph.name} weighs its facts by a confidence, and runs side by side count all facts alike; "
+            "train it with `fit`, or load it without that column"
+        )
     outcomes: list[Outcome | None] = [None] * len(settings)
     for group in side_by_side(settings, device):
         found = [

@@ -1,0 +1,202 @@
+"""Shell completion and the list of commands, without waiting for torch.
+
+The command line is built from settings, models and objectives, and so imports torch, which takes seconds. Its outline
+(commands, flags, choices) is kept in the cache as JSON, under a name that changes with any of its files. From it an
+empty twin of the command line is built, and typer completes from that, or prints its help.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import inspect
+import json
+import os
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+
+PROGRAM = "staypositive"
+VARIABLE = f"_{PROGRAM.upper()}_COMPLETE"
+"""What a shell sets to ask for completions; typer's protocol."""
+_PACKAGE = Path(__file__).parent
+_PACKAGED = _PACKAGE / "run" / "packaged"
+_RUN = "run.json"
+"""Both as in the room `run`, which imports torch; a test holds them equal."""
+
+
+def wants_outline(words: list[str]) -> bool:
+    """Whether a shell asks for completions, or a person for the commands there are."""
+    return VARIABLE in os.environ or words == ["--help"]
+
+
+def answer() -> None:
+    """Answer from the outline, and exit."""
+    twin(kept_outline())(prog_name=PROGRAM)
+
+
+# -- what completes an argument ----------------------------------------------------------------------------------
+
+
+def complete_data(incomplete: str) -> list[str | tuple[str, str]]:
+    """Complete a graph: a dataset's name, a folder or a file."""
+    return [*_named("datasets"), *sorted(_paths(incomplete, "*"))]
+
+
+def complete_run(incomplete: str) -> list[str | tuple[str, str]]:
+    """Complete a run: one of the package, or a folder that holds one, here or one level down."""
+    found = {*_paths(incomplete, "*"), *_paths(incomplete, "*/*")}
+    return [*_named("runs"), *sorted(path for path in found if Path(path, _RUN).is_file())]
+
+
+def complete_relation(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete a relation of the run that the command names."""
+    name = str(context.params.get("run") or next(iter(context.args), ""))  # a flag without value ends the parsing
+    folder = Path(name) if Path(name).exists() else _PACKAGED / name
+    try:
+        labels = json.loads((folder / _RUN).read_text("utf-8"))["files"]["labels.json"]["file"]
+        return [str(label) for label in json.loads((folder / labels).read_text("utf-8"))["relations"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []  # no run yet, or a damaged one: the command itself will say so
+
+
+COMPLETERS: dict[str, Callable[..., Any]] = {
+    function.__name__: function for function in (complete_data, complete_run, complete_relation)
+}
+
+
+def _paths(start: str, rest: str) -> list[str]:
+    return glob.glob(glob.escape(start) + rest)  # noqa: PTH207  # a Path would drop ./ and a slash at the end
+
+
+def _named(what: str) -> list[tuple[str, str]]:
+    return [(name, about) for name, about in kept_outline()["names"][what]]
+
+
+# -- the outline -------------------------------------------------------------------------------------------------
+
+
+def kept_outline() -> dict[str, Any]:
+    """Return the outline of this very version: from the cache, or made and put there."""
+    path = _cache() / f"completion-{_state()}.json"
+    try:
+        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        return found
+    except (OSError, ValueError):
+        return _keep(path)
+
+
+def _keep(path: Path) -> dict[str, Any]:
+    """Make the outline, and put it in the place of older ones; a cache that cannot be written is done without."""
+    from staypositive.cli import app
+    from staypositive.files import write_atomic
+    from staypositive.graph import CATALOGUE
+    from staypositive.run import packaged_runs
+
+    datasets = [[dataset.name, dataset.about] for dataset in CATALOGUE.values()]
+    runs = [[name, "a run inside the package"] for name in packaged_runs()]
+    made = outline(app) | {"names": {"datasets": datasets, "runs": runs}}
+    try:
+        write_atomic(path, json.dumps(made))
+        for other in path.parent.glob("completion-*.json"):
+            if other != path:
+                other.unlink(missing_ok=True)
+    except OSError:
+        pass
+    return made
+
+
+def _cache() -> Path:
+    """Return what `graph.catalogue.cache_folder` does, without its numpy; a test holds both equal."""
+    from pooch import os_cache
+
+    return Path(os.environ.get("STAYPOSITIVE_CACHE") or os_cache(PROGRAM))
+
+
+def _state() -> str:
+    """Return a name for the package as it is: it changes when any of its code does."""
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        stat = path.stat()
+        digest.update(f"{path} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def outline(app: typer.Typer) -> dict[str, Any]:
+    """Return a command line as data: its commands with their parameters, and its groups."""
+    callback = app.registered_callback.callback if app.registered_callback else None
+    return {
+        "help": app.info.help if isinstance(app.info.help, str) else inspect.getdoc(callback),
+        "parameters": _parameters(callback),
+        "commands": [
+            {"name": info.name, "help": inspect.getdoc(info.callback), "parameters": _parameters(info.callback)}
+            for info in app.registered_commands
+        ],
+        "groups": [
+            {"name": group.name, **outline(group.typer_instance)}
+            for group in app.registered_groups
+            if group.typer_instance is not None
+        ],
+    }
+
+
+def _parameters(function: Callable[..., Any] | None) -> list[dict[str, Any]]:
+    signature = inspect.signature(function, eval_str=True) if function else inspect.Signature()
+    return [
+        _parameter(parameter)
+        for parameter in signature.parameters.values()
+        if get_origin(parameter.annotation) is Annotated
+    ]
+
+
+def _parameter(parameter: inspect.Parameter) -> dict[str, Any]:
+    kind, info = get_args(parameter.annotation)  # in Annotated, the first flag stands where a default would
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    return {
+        "name": parameter.name,
+        "argument": isinstance(info, type(typer.Argument())),
+        "flags": [*([info.default] if isinstance(info.default, str) else []), *(info.param_decls or ())],
+        "help": info.help,
+        "switch": kind is bool,
+        "many": get_origin(kind) is list,
+        "choices": [str(choice) for choice in get_args(kind)] if get_origin(kind) is Literal else [],
+        "completer": info.autocompletion.__name__ if info.autocompletion else None,
+    }
+
+
+# -- the twin ----------------------------------------------------------------------------------------------------
+
+
+def twin(shape: dict[str, Any]) -> typer.Typer:
+    """Build a command line of an outline: the same words, and nothing behind them."""
+    app = typer.Typer()
+    app.callback(help=shape["help"])(_blank(shape["parameters"]))
+    for command in shape["commands"]:
+        app.command(command["name"], help=command["help"])(_blank(command["parameters"]))
+    for group in shape["groups"]:
+        app.add_typer(twin(group), name=group["name"])
+    return app
+
+
+def _blank(parameters: list[dict[str, Any]]) -> Callable[..., None]:
+    def blank(**_: Any) -> None: ...
+
+    rebuilt = list(_rebuilt(parameters))
+    blank.__signature__ = inspect.Signature(rebuilt)  # type: ignore[attr-defined]
+    blank.__annotations__ = {parameter.name: parameter.annotation for parameter in rebuilt}
+    return blank
+
+
+def _rebuilt(parameters: list[dict[str, Any]]) -> Iterator[inspect.Parameter]:
+    for one in parameters:
+        kind: Any = bool if one["switch"] else Literal[tuple(one["choices"])] if one["choices"] else str
+        kind = list[kind] if one["many"] else kind
+        make: Callable[..., Any] = typer.Argument if one["argument"] else typer.Option
+        info = make(*one["flags"], help=one["help"], autocompletion=COMPLETERS.get(one["completer"]))
+        yield inspect.Parameter(
+            one["name"], inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
+        )
