@@ -15,7 +15,9 @@ from staypositive.errors import (
     InputError,
     RunError,
     SettingError,
+    ShortOfMemoryError,
     StayPositiveError,
+    StoppedError,
     UnknownLabelError,
 )
 from staypositive.graph import (
@@ -33,7 +35,7 @@ from staypositive.graph import (
 from staypositive.inference import Predictor, Query
 from staypositive.models import MODELS, BilinearModel, build_model
 from staypositive.objectives import OBJECTIVES, NegativeSampling, Objective, OneVsAll, StayPositive, build_objective
-from staypositive.run import Run, Settings, fit, load_run, make_settings
+from staypositive.run import Checkpoint, Run, Settings, fit, load_run, make_settings
 from staypositive.training import Callback, EpochRecord
 from staypositive.version import __version__
 
@@ -44,6 +46,7 @@ __all__ = [
     "OBJECTIVES",
     "BilinearModel",
     "Callback",
+    "Checkpoint",
     "DataError",
     "DivergedError",
     "DownloadError",
@@ -60,10 +63,12 @@ __all__ = [
     "RunError",
     "SettingError",
     "Settings",
+    "ShortOfMemoryError",
     "Sparql",
     "Split",
     "StayPositive",
     "StayPositiveError",
+    "StoppedError",
     "UnknownLabelError",
     "Vocabulary",
     "__version__",

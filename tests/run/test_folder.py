@@ -14,6 +14,7 @@ import staypositive as sp
 from staypositive import files
 from staypositive.errors import RunError
 from staypositive.run import folder as folder_module
+from staypositive.run import hashed
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_a_save_cut_short_leaves_the_old_run(
             raise OSError(28, "No space left on device")
         return files.write_atomic(path, data)
 
-    monkeypatch.setattr(folder_module, "write_atomic", flaky)
+    monkeypatch.setattr(hashed, "write_atomic", flaky)
     with pytest.raises(RunError, match="No space left") if fails_at < 5 else contextlib.nullcontext():
         changed.save(saved)
     now = sp.load_run(saved)
@@ -117,7 +118,7 @@ def test_damage_is_found_and_named(saved: Path, role: str, damage: str) -> None:
 def sign(saved: Path, manifest: dict) -> None:
     """Write a manifest whose own hash is right."""
     manifest.pop("sha256", None)
-    manifest["sha256"] = files.sha256_bytes(folder_module._json(manifest))
+    manifest["sha256"] = files.sha256_bytes(hashed.to_json(manifest))
     (saved / "run.json").write_text(json.dumps(manifest))
 
 
