@@ -1,4 +1,4 @@
-"""The command line. Exit codes: 0 done, 1 it failed, 2 what was asked cannot be done, 130 interrupted, 143 terminated."""
+"""The command line. Exit codes: 0 done, 1 it failed, 2 what was asked cannot be done, 130 Ctrl-C, 143 SIGTERM."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ class StopSignals:
         self._before: dict[int, Any] = {}
 
     def __call__(self) -> bool:
+        """Whether there is a wish to stop."""
         return self.number is not None
 
     @property
@@ -120,7 +121,7 @@ def finished_run(folder: Path, settings: Settings, graph: KnowledgeGraph) -> Run
     there, here = (identity_of(*of, device="", engine="") for of in ((run.settings, run.graph), (settings, graph)))
     if found := differences(there, here):
         raise SettingError(
-            f"{folder} holds a finished run of another training: {'; '.join(found)}. There is no state to go on from; "
+            f"{folder} holds a finished run of another training: {'; '.join(found)}. It has no state to go on from; "
             "use another --out (--start-from starts from its rows), or --force to replace it"
         )
     return run

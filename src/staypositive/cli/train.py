@@ -84,6 +84,9 @@ def train(
 ) -> None:
     """Train on a graph's facts, calibrate, measure, and save the run.
 
+    Ctrl-C and SIGTERM stop after the epoch at hand and keep the state; a second one stops at once. The same command
+    with --resume goes on, after a kill too, and ends with the same weights as if it had never stopped.
+
     Examples:
       staypositive train geo
 
@@ -99,8 +102,6 @@ def train(
 
       staypositive train geo --epochs 5000 --resume
 
-    Ctrl-C and SIGTERM stop after the epoch at hand and keep the state; a second one stops at once. The same command
-    with --resume goes on, after a kill too, and ends with the same weights as if it had never stopped.
     """
     speaker = Speaker(as_json, quiet, verbose)
     chosen = make_settings(objective=objective, **{k: v for k, v in settings.items() if v is not None})
@@ -116,6 +117,7 @@ def train(
     with locked(folder), stoppable(folder) as stop:
         if resume and (run := finished_run(folder, chosen, graph)):
             speaker.say(f"{folder} holds the finished run ({len(run.history)} epochs): nothing is left to do")
+            clear_checkpoint(folder)  # what a save or its sweep left when it was cut short
             _report(run, folder, speaker)
             return
         if not resume:
@@ -159,11 +161,10 @@ def _keep_diverged(run: Run, folder: Path) -> str:
     """Save what was trained before the loss went astray, but never over a run that went well."""
     if not run.history:
         return "That was the first epoch, so there is nothing to keep"
+    place = folder.with_name(f"{folder.name}-diverged") if RUN.is_in(folder) else folder
+    run.save(place)
     clear_checkpoint(folder)  # it would only go astray again
-    if RUN.is_in(folder):
-        folder = folder.with_name(f"{folder.name}-diverged")
-    run.save(folder)
-    return f"It is in {folder}"
+    return f"It is in {place}"
 
 
 def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evaluate: bool, speaker: Speaker) -> None:
