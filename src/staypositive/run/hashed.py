@@ -100,7 +100,7 @@ class FolderKind:
     def _sweep(self, folder: Path) -> None:
         """Remove files that a save left and the manifest does not name; none while that cannot be read."""
         try:
-            named = {entry["file"] for entry in self._files(folder).values()} if self.is_in(folder) else set()
+            named = {entry["file"] for entry in self.files(folder).values()} if self.is_in(folder) else set()
         except (RunError, KeyError):
             return
         for path in folder.iterdir():
@@ -115,10 +115,11 @@ class FolderKind:
 
     def load(self, folder: Path, roles: Container[str] | None = None) -> dict[str, bytes]:
         """Read and check all files, or those of some roles, by role."""
-        files = {role: entry for role, entry in self._files(folder).items() if roles is None or role in roles}
+        files = {role: entry for role, entry in self.files(folder).items() if roles is None or role in roles}
         return {role: self._read_checked(folder, role, entry) for role, entry in files.items()}
 
-    def _files(self, folder: Path) -> dict[str, dict[str, Any]]:
+    def files(self, folder: Path) -> dict[str, dict[str, Any]]:
+        """Return what the manifest says of each role's file: `file`, `sha256` and `bytes`."""
         path = folder / self.manifest
         try:
             manifest = json.loads(path.read_text("utf-8"))
