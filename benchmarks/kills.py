@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,11 @@ def weights_of(folder: Path) -> str:
 
 def files_in(folder: Path, pattern: str) -> set[str]:
     """Return names of files in a run's folder and in its checkpoint's."""
-    return {path.name for place in (folder, folder / CHECKPOINT_ROOM) for path in place.glob(pattern)}
+    found: set[str] = set()
+    for place in (folder, folder / CHECKPOINT_ROOM):
+        with suppress(FileNotFoundError):  # training has just made or removed it
+            found |= {path.name for path in place.glob(pattern)}
+    return found
 
 
 def where_it_fell(folder: Path) -> str:

@@ -18,9 +18,9 @@ from typing import Any
 from staypositive.errors import RunError, SettingError
 from staypositive.graph import KnowledgeGraph
 from staypositive.run.folder import history_json, read_history
-from staypositive.run.hashed import FolderKind, to_json
+from staypositive.run.hashed import FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
 from staypositive.run.settings import Settings
-from staypositive.training import State, TrainingState
+from staypositive.training import TrainingState
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ class CheckpointFolder:
         """Replace what is in the folder, in one step."""
         about = {"identity": self.identity, "origin": self.origin}
         contents = {
-            "state.safetensors": _to_bytes(state.engine),
-            "best.safetensors": _to_bytes(state.best_weights),
+            "state.safetensors": tensors_to_bytes(state.engine),
+            "best.safetensors": tensors_to_bytes(state.best_weights),
             "history.json": history_json(state.history),
             "training.json": to_json(about),
         }
@@ -92,16 +92,14 @@ class CheckpointFolder:
 
     def load(self) -> TrainingState | None:
         """Return what is in the folder; None if nothing is; an error if it is of another training."""
-        from safetensors.torch import load as from_bytes
-
         if not CHECKPOINT.is_in(self.folder):
             return None
         contents = CHECKPOINT.load(self.folder)
         try:
             about, history = json.loads(contents["training.json"]), read_history(contents["history.json"])
             require_same(self.folder, about["identity"], self.identity, len(history))
-            state = from_bytes(contents["state.safetensors"])
-            best = from_bytes(contents["best.safetensors"])
+            state = tensors_from_bytes(contents["state.safetensors"])
+            best = tensors_from_bytes(contents["best.safetensors"])
             before = about["origin"]
             self.origin["resumed_after"] = [*before.get("resumed_after", []), len(history)]
             self._compare_machines(before)
@@ -163,10 +161,3 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any], prefix: str =
         elif old != new:
             found.append(f"{prefix}{name} is {old} there and {new} here")
     return found
-
-
-def _to_bytes(state: State) -> bytes:
-    from safetensors.torch import save
-
-    data: bytes = save({name: tensor.detach().cpu().contiguous() for name, tensor in state.items()})
-    return data

@@ -15,7 +15,7 @@ from staypositive.calibration import Calibrator, calibrator_from_dict
 from staypositive.errors import RunError, SettingError, StayPositiveError
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, build_model
-from staypositive.run.hashed import FolderKind, to_json
+from staypositive.run.hashed import FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
 from staypositive.run.packaged import packaged_runs
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
@@ -63,16 +63,16 @@ def save_parts(
     precision: str = "float32",
 ) -> Path:
     """Write all parts, then the manifest that makes them count; `precision` is how weights are kept."""
-    from safetensors.torch import save as to_bytes
-
     folder = Path(folder)
     if precision not in KEPT_PRECISIONS:
         raise SettingError(f"weights are kept as {' or '.join(KEPT_PRECISIONS)}, got {precision!r}")
     kept = getattr(torch, precision)
-    weights = {name: weight.detach().cpu().to(kept).contiguous() for name, weight in model.state_dict().items()}
+    weights = {name: weight.to(kept) for name, weight in model.state_dict().items()}
     contents = {
-        "weights.safetensors": to_bytes(weights),
-        "graph.safetensors": to_bytes({name: torch.from_numpy(array) for name, array in graph.arrays().items()}),
+        "weights.safetensors": tensors_to_bytes(weights),
+        "graph.safetensors": tensors_to_bytes(
+            {name: torch.from_numpy(array) for name, array in graph.arrays().items()}
+        ),
         "labels.json": to_json({"entities": graph.entities.labels, "relations": graph.relations.labels}),
         "settings.json": to_json({"settings": settings.as_dict(), "model": model.settings()}),
         "history.json": history_json(history),
@@ -87,8 +87,6 @@ def save_parts(
 
 def load_parts(folder: str | os.PathLike[str]) -> RunParts:
     """Read and check all parts."""
-    from safetensors.torch import load as from_bytes
-
     folder = Path(folder)
     contents = RUN.load(folder)
     try:
@@ -97,14 +95,14 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
         graph = KnowledgeGraph.from_arrays(
             provenance["graph"],
             (labels["entities"], labels["relations"]),
-            {name: tensor.numpy() for name, tensor in from_bytes(contents["graph.safetensors"]).items()},
+            {name: tensor.numpy() for name, tensor in tensors_from_bytes(contents["graph.safetensors"]).items()},
             provenance["sources"],
             provenance.pop("graph_notes"),
         )
         settings = json.loads(contents["settings.json"])
         chosen = Settings.from_dict(settings["settings"])
         model = build_model(chosen.model, **settings["model"])
-        model.load_state_dict(from_bytes(contents["weights.safetensors"]))
+        model.load_state_dict(tensors_from_bytes(contents["weights.safetensors"]))
         model.eval()
         history = read_history(contents["history.json"])
         metrics = json.loads(contents["metrics.json"])

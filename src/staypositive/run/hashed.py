@@ -18,6 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from staypositive.errors import RunError
 from staypositive.files import sha256_bytes, sync_folder, write_atomic
 from staypositive.run.locking import LOCK, locked
@@ -159,6 +161,26 @@ class FolderKind:
 def to_json(value: Any) -> bytes:
     """Return a value as our files hold it."""
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+
+
+def tensors_to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Return named tensors as a file holds them."""
+    from safetensors.torch import save
+
+    data: bytes = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    return data
+
+
+def tensors_from_bytes(data: bytes) -> dict[str, Tensor]:
+    """Return the tensors that `tensors_to_bytes` wrote; `ValueError` where it did not."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        tensors: dict[str, Tensor] = load(data)
+    except SafetensorError as error:
+        raise ValueError(str(error)) from None
+    return tensors
 
 
 def _write_hashed(folder: Path, role: str, data: bytes) -> dict[str, Any]:

@@ -43,8 +43,10 @@ def locked(folder: Path) -> Iterator[None]:
     finally:
         del _held[key]
         if handle is not None:
-            (folder / LOCK).unlink(missing_ok=True)  # while it is ours: whoever waits for it looks again
-            os.close(handle)
+            try:
+                (folder / LOCK).unlink(missing_ok=True)  # while it is ours: whoever opened it meanwhile looks again
+            finally:
+                os.close(handle)
 
 
 def _take(folder: Path) -> int | None:
