@@ -75,7 +75,7 @@ def train(arguments: list[str], log: Path) -> None:
 def start(case: tuple[str, str, str], folder: Path) -> Any:
     """Start a training of a case into a folder; modules are imported once, before the first."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["staypositive.cli", "safetensors.torch", "pandas", "sklearn.metrics"])
+    context.set_forkserver_preload(["staypositive.cli", "staypositive.training.cpu_kernels", "safetensors.torch"])
     model, objective, _ = case
     named = ["--model", model, "--objective", objective, "--no-evaluate", "--out", str(folder)]
     process = context.Process(target=train, args=([*named, *COMMON, *CASES[case]], folder.with_suffix(".log")))
@@ -149,8 +149,6 @@ def kill_once(case: tuple[str, str, str], folder: Path, wait: Wait) -> str | Non
 def try_case(case: tuple[str, str, str], kills: int, place: Path, draw: random.Random) -> Tally:
     """Kill trainings of one case so many times, and go on with each."""
     folder, tally = place / "-".join(case), Tally()
-    finish(case, folder)  # compiles what there is to compile
-    shutil.rmtree(folder)
     seconds = finish(case, folder)
     expected = weights_of(folder)
     while tally.kills < kills:
@@ -181,6 +179,7 @@ def main() -> None:
     """Kill, go on, compare; print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50, help="of all cases together")
+    parser.add_argument("--cases", type=int, default=len(CASES), help="the first so many")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--index", help="CSV file to put the rows into")
     chosen = parser.parse_args()
@@ -194,8 +193,8 @@ def main() -> None:
     print("| model | objective | | kills | " + " | ".join((IN_WRITE, IN_SAVE, ELSEWHERE)) + " | identical |")
     print("| :-- | :-- | :-- | --: | --: | --: | --: | --: |")
     with tempfile.TemporaryDirectory() as place:
-        for number, case in enumerate(CASES):
-            share = chosen.kills // len(CASES) + (number < chosen.kills % len(CASES))
+        for number, case in enumerate(list(CASES)[: chosen.cases]):
+            share = chosen.kills // chosen.cases + (number < chosen.kills % chosen.cases)
             tally = try_case(case, share, Path(place), draw)
             fell = " | ".join(str(tally.fell[kind]) for kind in (IN_WRITE, IN_SAVE, ELSEWHERE))
             print(f"| {' | '.join(case)} | {tally.kills} | {fell} | {tally.identical} |", flush=True)

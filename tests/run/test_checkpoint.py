@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import random
 import resource
+import signal
+import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,6 +137,36 @@ def test_a_kill_at_any_call_of_any_save_changes_nothing(
         assert_same(sp.fit(GRAPH, **SMALL, checkpoint=folder), expected)
         assert not list(folder.glob(".*.part"))
     assert kills >= 4  # one call of each of the four saves, at least
+
+
+def killed_after(seconds: float, settings: dict[str, object], folder: Path) -> bool:
+    """Train in a process of its own and kill it; return whether it was still at it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads: the child needs none
+        child = os.fork()
+    if child == 0:
+        try:
+            sp.fit(GRAPH, **settings, checkpoint=sp.Checkpoint(folder, 1))
+        finally:
+            os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_real_kills_at_random_instants(tmp_path: Path) -> None:
+    settings = SMALL | {"epochs": 30, "engine": "reference", "optimiser": "adam"}
+    expected = sp.fit(GRAPH, **settings)
+    begun = time.perf_counter()
+    sp.fit(GRAPH, **settings, checkpoint=sp.Checkpoint(tmp_path / "whole", 1))
+    seconds, draw, kills = time.perf_counter() - begun, random.Random(0), 0
+    for trial in range(4):  # each is killed again and again until it ends
+        folder = tmp_path / str(trial)
+        while killed_after(draw.uniform(0, seconds), settings, folder) and kills < 40:
+            kills += 1
+        assert_same(sp.fit(GRAPH, **settings, checkpoint=folder), expected)
+    assert kills >= 1
 
 
 def test_nothing_but_the_last_state_is_left(tmp_path: Path) -> None:

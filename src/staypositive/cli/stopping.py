@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -58,7 +58,8 @@ class StopSignals:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.number = number
         self._give_back()
-        os.write(sys.stderr.fileno(), b"\nstopping after this epoch; once more to stop at once\n")
+        with suppress(OSError):  # a handler may come amidst a print, so it does not print
+            os.write(2, b"\nstopping after this epoch; once more to stop at once\n")
 
     def _give_back(self) -> None:
         while self._before:
