@@ -219,3 +219,23 @@ def test_recalibrating_drops_what_was_measured_before(planted_run: sp.Run) -> No
     planted_run.calibrate("isotonic")
     assert "classification" not in planted_run.metrics["valid"]
     assert "ranking" in planted_run.metrics["valid"]
+
+
+def test_a_reader_that_a_save_overtakes_reads_the_new_run(
+    planted_run: sp.Run, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, reads = hashed.FolderKind._read_checked, 0
+
+    def overtaken(kind: hashed.FolderKind, *given: object) -> bytes:
+        nonlocal reads
+        reads += 1
+        if reads == 2:
+            planted_run.calibrate("temperature")
+            planted_run.save(saved)
+        return real(kind, *given)
+
+    planted_run.calibrate("platt")
+    planted_run.save(saved)
+    monkeypatch.setattr(hashed.FolderKind, "_read_checked", overtaken)
+    assert sp.load_run(saved).calibrator.name == "temperature"
+    assert reads > 2 + 8

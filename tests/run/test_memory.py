@@ -69,3 +69,9 @@ def test_training_and_ranking_say_what_to_make_smaller(work, monkeypatch: pytest
     ):
         sp.fit(graph, dim=2, epochs=3, checkpoint=tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_preparing_says_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("staypositive.run.fitting.training_facts", lambda *_: too_much_for_torch())
+    with pytest.raises(ShortOfMemoryError, match="while preparing to train; try a smaller batch_size"):
+        sp.fit(planted_graph(8), dim=2, epochs=1)

@@ -71,8 +71,10 @@ def fit(
     if start_from is not None:
         carried = carry_over(start_from, graph, model)
         origin["start_from"] = {"graph_sha256": start_from.graph.fingerprint, "entities": carried.counts()}
-    model.to(device).to(getattr(torch, chosen.precision))
-    engine = new_engine(model, chosen, training_facts(graph, model, device), training_weights(graph, model, device))
+    with advising("preparing to train", _advice(chosen)):
+        model.to(device).to(getattr(torch, chosen.precision))
+        facts, weights = training_facts(graph, model, device), training_weights(graph, model, device)
+        engine = new_engine(model, chosen, facts, weights)
     origin["engine"] = type(engine).__name__
     validate, monitor = _validation(graph, chosen)
 

@@ -65,6 +65,7 @@ class FolderKind:
                 write_atomic(folder / self.manifest, to_json(manifest | {"sha256": sha256_bytes(to_json(manifest))}))
                 sync_folder(folder)  # the new names are on disk before the old ones go
             except OSError as error:
+                self._sweep(folder)
                 raise RunError(f"cannot write the {self.name} to {folder}: {error.strerror or error}") from error
             self._sweep(folder)
 
@@ -116,9 +117,15 @@ class FolderKind:
         return (folder / self.manifest).exists()
 
     def load(self, folder: Path, roles: Container[str] | None = None) -> dict[str, bytes]:
-        """Read and check all files, or those of some roles, by role."""
-        files = {role: entry for role, entry in self.files(folder).items() if roles is None or role in roles}
-        return {role: self._read_checked(folder, role, entry) for role, entry in files.items()}
+        """Read and check all files, or those of some roles, by role; a save that comes amidst is waited for."""
+        while True:
+            files = self.files(folder)
+            wanted = {role: entry for role, entry in files.items() if roles is None or role in roles}
+            try:
+                return {role: self._read_checked(folder, role, entry) for role, entry in wanted.items()}
+            except RunError:
+                if self.files(folder) == files:  # else a save has just replaced what we were reading
+                    raise
 
     def files(self, folder: Path) -> dict[str, dict[str, Any]]:
         """Return what the manifest says of each role's file: `file`, `sha256` and `bytes`."""
