@@ -84,8 +84,8 @@ def train(
 ) -> None:
     """Train on a graph's facts, calibrate, measure, and save the run.
 
-    Ctrl-C and SIGTERM stop after the epoch at hand and keep the state; a second one stops at once. The same command
-    with --resume goes on, after a kill too, and ends with the same weights as if it had never stopped.
+    Ctrl-C and SIGTERM stop after the epoch at hand; a second one stops at once.
+    The same command with --resume goes on, after a kill too, to the same weights.
 
     Examples:
       staypositive train geo
