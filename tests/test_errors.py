@@ -16,6 +16,8 @@ from staypositive import errors
         (errors.InputError("x"), ()),
         (errors.DownloadError("x"), ()),
         (errors.DivergedError("x"), ()),
+        (errors.StoppedError("x"), ()),
+        (errors.ShortOfMemoryError("x"), ()),
         (errors.RunError("x"), ()),
     ],
 )
@@ -38,7 +40,13 @@ def test_an_unknown_label_says_what_is_near():
     assert error.suggestions == ("X", "x'")
 
 
-def test_a_diverged_error_keeps_the_run():
+@pytest.mark.parametrize("kind", [errors.DivergedError, errors.StoppedError])
+def test_an_error_that_ends_training_keeps_the_run(kind):
     run = object()
-    assert errors.DivergedError("bad", run).run is run
-    assert errors.DivergedError("bad").run is None
+    assert kind("bad", run).run is run
+    assert kind("bad").run is None
+
+
+def test_short_memory_is_a_memory_error_too():
+    with pytest.raises(MemoryError):
+        raise errors.ShortOfMemoryError("bad")

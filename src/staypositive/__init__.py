@@ -23,7 +23,9 @@ if TYPE_CHECKING:
         InputError,
         RunError,
         SettingError,
+        ShortOfMemoryError,
         StayPositiveError,
+        StoppedError,
         UnknownLabelError,
     )
     from staypositive.graph import (
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
         StayPositive,
         build_objective,
     )
-    from staypositive.run import Run, Settings, fit, load_run, make_settings
+    from staypositive.run import Checkpoint, Run, Settings, fit, load_run, make_settings
     from staypositive.training import Callback, EpochRecord
 
 __all__ = [
@@ -58,6 +60,7 @@ __all__ = [
     "OBJECTIVES",
     "BilinearModel",
     "Callback",
+    "Checkpoint",
     "DataError",
     "DivergedError",
     "DownloadError",
@@ -74,10 +77,12 @@ __all__ = [
     "RunError",
     "SettingError",
     "Settings",
+    "ShortOfMemoryError",
     "Sparql",
     "Split",
     "StayPositive",
     "StayPositiveError",
+    "StoppedError",
     "UnknownLabelError",
     "Vocabulary",
     "__version__",

@@ -10,7 +10,9 @@ what came, and what to do next.
     │   └── UnknownLabelError ... an entity or relation that the graph does not have
     ├── DownloadError         a named dataset could not be fetched or failed its checksum
     ├── DivergedError         training met a non-finite loss; what was trained so far is kept
-    └── RunError              a run folder is missing, damaged or of a newer format
+    ├── StoppedError          training was asked to stop, and did after the epoch at hand
+    ├── ShortOfMemoryError    memory ran out; says what to make smaller
+    └── RunError              a folder of a run or checkpoint is missing, damaged, in use, full or of a newer format
 """
 
 from __future__ import annotations
@@ -62,5 +64,17 @@ class DivergedError(StayPositiveError):
         super().__init__(message)
 
 
+class StoppedError(StayPositiveError):
+    """Training was asked to stop. `run` holds what was trained up to the epoch that was finished last."""
+
+    def __init__(self, message: str, run: Any = None) -> None:
+        self.run = run
+        super().__init__(message)
+
+
+class ShortOfMemoryError(StayPositiveError, MemoryError):
+    """The memory of the machine or of its GPU does not suffice; the message says what to make smaller."""
+
+
 class RunError(StayPositiveError):
-    """A run folder cannot be read: it is missing, damaged, or written by a newer format."""
+    """The folder of a run or a checkpoint cannot be read or written: the message says which file, and why."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tempfile
@@ -43,6 +44,20 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     return path
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Wait until the names in a folder are on disk, where the system can say so."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that has nothing to say of folders
+            raise
+    finally:
+        os.close(handle)
 
 
 def _umask() -> int:

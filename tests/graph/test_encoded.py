@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from staypositive.errors import DataError
 from staypositive.graph import KnowledgeGraph
-from staypositive.graph.encoded import cached
+from staypositive.graph.encoded import cached, read_encoded, write_encoded
 
 
 @pytest.fixture
@@ -47,6 +49,31 @@ def test_a_damaged_entry_is_made_anew(graph: KnowledgeGraph, tmp_path: Path, dam
     assert make.calls == 2
     cached(tmp_path, ["x"], make)
     assert make.calls == 2
+
+
+def repacked(path: Path, change: dict[str, np.ndarray]) -> None:
+    """Alter arrays of a file, its own checksums being right again."""
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    np.savez(path, **arrays | change)
+
+
+def test_altered_contents_are_found_by_their_hash(
+    graph: KnowledgeGraph, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_encoded(tmp_path / "g.npz", graph)
+    assert read_encoded(tmp_path / "g.npz").fingerprint == graph.fingerprint
+    repacked(tmp_path / "g.npz", {"train": graph.arrays()["train"][::-1].copy()})
+    with pytest.raises(DataError, match=r"g\.npz: not an encoded graph: .* hash that it states"):
+        read_encoded(tmp_path / "g.npz")
+    make = Maker(graph)
+    cached(tmp_path / "cache", ["x"], make)
+    assert not caplog.messages
+    (path,) = (tmp_path / "cache").iterdir()
+    repacked(path, {"test": graph.arrays()["test"] * 0})
+    assert cached(tmp_path / "cache", ["x"], make) is graph
+    assert path.name in caplog.text
+    assert "damaged and made anew" in caplog.text
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(graph: KnowledgeGraph, tmp_path: Path) -> None:

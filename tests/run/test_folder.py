@@ -14,6 +14,7 @@ import staypositive as sp
 from staypositive import files
 from staypositive.errors import RunError
 from staypositive.run import folder as folder_module
+from staypositive.run import hashed
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_a_save_cut_short_leaves_the_old_run(
             raise OSError(28, "No space left on device")
         return files.write_atomic(path, data)
 
-    monkeypatch.setattr(folder_module, "write_atomic", flaky)
+    monkeypatch.setattr(hashed, "write_atomic", flaky)
     with pytest.raises(RunError, match="No space left") if fails_at < 5 else contextlib.nullcontext():
         changed.save(saved)
     now = sp.load_run(saved)
@@ -117,7 +118,7 @@ def test_damage_is_found_and_named(saved: Path, role: str, damage: str) -> None:
 def sign(saved: Path, manifest: dict) -> None:
     """Write a manifest whose own hash is right."""
     manifest.pop("sha256", None)
-    manifest["sha256"] = files.sha256_bytes(folder_module._json(manifest))
+    manifest["sha256"] = files.sha256_bytes(hashed.to_json(manifest))
     (saved / "run.json").write_text(json.dumps(manifest))
 
 
@@ -218,3 +219,23 @@ def test_recalibrating_drops_what_was_measured_before(planted_run: sp.Run) -> No
     planted_run.calibrate("isotonic")
     assert "classification" not in planted_run.metrics["valid"]
     assert "ranking" in planted_run.metrics["valid"]
+
+
+def test_a_reader_that_a_save_overtakes_reads_the_new_run(
+    planted_run: sp.Run, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, reads = hashed.FolderKind._read_checked, 0
+
+    def overtaken(kind: hashed.FolderKind, *given: object) -> bytes:
+        nonlocal reads
+        reads += 1
+        if reads == 2:
+            planted_run.calibrate("temperature")
+            planted_run.save(saved)
+        return real(kind, *given)
+
+    planted_run.calibrate("platt")
+    planted_run.save(saved)
+    monkeypatch.setattr(hashed.FolderKind, "_read_checked", overtaken)
+    assert sp.load_run(saved).calibrator.name == "temperature"
+    assert reads > 2 + 8

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from rich.console import Console
 
 from conftest import tiny_model
-from staypositive.errors import DivergedError, SettingError
+from staypositive.errors import DivergedError, RunError, SettingError, StoppedError
 from staypositive.models import BilinearModel
-from staypositive.training import Callback, Engine, EpochRecord, ProgressBar, TrainingResult, train
+from staypositive.training import (
+    Callback,
+    Engine,
+    EpochRecord,
+    ProgressBar,
+    TrainingResult,
+    TrainingState,
+    train,
+)
 
 
 class Counter(Engine):
@@ -41,6 +50,9 @@ class Log(Callback):
 
     def on_start(self, epochs: int) -> None:
         self.events.append(epochs)
+
+    def on_resume(self, history: tuple[EpochRecord, ...]) -> None:
+        self.events.append(f"{len(history)} done")
 
     def on_epoch(self, record: EpochRecord) -> None:
         self.events.append(record.epoch)
@@ -122,3 +134,98 @@ def test_progress_shows_terms_mean_score_and_validation() -> None:
     assert "mean score" in shown
     assert "valid mrr 0.2500" in shown
     assert "2/2" in shown
+
+
+class Resumable(Counter):
+    """A counter whose state is its weights and its epoch."""
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {"entities": self.model.entities.detach(), "epoch": torch.tensor(self.epoch)}
+
+    def restore(self, state: dict[str, torch.Tensor]) -> None:
+        self.model.entities.data.copy_(state["entities"])
+        self.epoch = int(state["epoch"])
+
+
+class Shelf:
+    """A checkpointer in memory, due every `every` epochs; saves beyond `room` fail."""
+
+    def __init__(self, every: int = 1, room: int = 10**9) -> None:
+        self.every, self.room, self.kept, self.saved = every, room, None, []
+
+    def load(self) -> TrainingState | None:
+        return self.kept
+
+    def is_due(self, epoch: int) -> bool:
+        return epoch % self.every == 0
+
+    def save(self, state: TrainingState) -> None:
+        if len(self.saved) >= self.room:
+            raise RunError("no room")
+        copies = ({n: t.clone() for n, t in part.items()} for part in (state.engine, state.best_weights))
+        self.kept = TrainingState(*copies, state.history)
+        self.saved.append(len(state.history))
+
+
+def asked_after(epochs: int) -> Callable[[], bool]:
+    answers = iter([False] * (epochs - 1) + [True])
+    return lambda: next(answers)
+
+
+def plain(history: tuple[EpochRecord, ...]) -> list[tuple[object, ...]]:
+    return [(r.epoch, r.terms, r.mean_score, r.validation, r.is_best) for r in history]
+
+
+@pytest.mark.parametrize("cut", range(1, 9))
+def test_training_goes_on_as_if_it_had_never_stopped(cut: int) -> None:
+    options = {"validate": lambda m: {"mrr": -abs(value(m) - 5)}, "validate_every": 2, "patience": 2}
+    whole = Resumable()
+    expected = train(whole, 12, **options)
+    assert (expected.best_epoch, expected.stopped) == (4, "patience")  # |4 − 5| = |6 − 5|: the first of equals
+    shelf, log = Shelf(every=3), Log()
+    with pytest.raises(StoppedError, match=f"after epoch {cut} of 12") as caught:
+        train(Resumable(), 12, **options, checkpointer=shelf, should_stop=asked_after(cut))
+    assert len(caught.value.run.history) == cut
+    assert caught.value.run.stopped == "interrupted"
+    engine = Resumable()
+    result = train(engine, 12, **options, checkpointer=shelf, callbacks=[log])
+    assert plain(result.history) == plain(expected.history)
+    assert (result.best_epoch, result.stopped) == (expected.best_epoch, expected.stopped)
+    assert torch.equal(engine.model.entities, whole.model.entities)
+    assert log.events == [12, f"{cut} done", *range(cut + 1, 9), "patience"]
+
+
+def test_the_state_is_kept_when_due_and_at_the_end() -> None:
+    shelf = Shelf(every=3)
+    train(Resumable(), 7, checkpointer=shelf)
+    assert shelf.saved == [3, 6, 7]
+    result = train(Resumable(), 7, checkpointer=shelf)  # nothing is left to do, and nothing is written again
+    assert (len(result.history), shelf.saved) == (7, [3, 6, 7])
+
+
+def test_a_divergence_after_going_on_keeps_the_last_good_epoch() -> None:
+    shelf = Shelf()
+    with pytest.raises(StoppedError):
+        train(Resumable(), 9, checkpointer=shelf, should_stop=asked_after(4))
+    engine = Resumable(bad=5)
+    with pytest.raises(DivergedError):
+        train(engine, 9, checkpointer=shelf)
+    assert value(engine.model) == 4.0
+
+
+def test_a_save_that_fails_does_not_end_training_unless_it_must(caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf(room=2)
+    assert len(train(Resumable(), 5, checkpointer=shelf).history) == 5
+    assert shelf.saved == [1, 2]
+    assert caplog.messages == ["no room; training goes on, and the last checkpoint stays as it was"] * 3
+    with pytest.raises(RunError, match="no room"):
+        train(Resumable(), 9, checkpointer=shelf, should_stop=asked_after(1))
+
+
+def test_progress_begins_where_training_goes_on() -> None:
+    shelf, text = Shelf(), io.StringIO()
+    with pytest.raises(StoppedError):
+        train(Resumable(), 4, checkpointer=shelf, should_stop=asked_after(3))
+    bar = ProgressBar(Console(file=text, width=160, force_terminal=True))
+    train(Resumable(), 4, checkpointer=shelf, callbacks=[bar])
+    assert "4/4" in text.getvalue()

@@ -1,4 +1,4 @@
-"""The command line. Exit codes: 0 done, 1 it failed, 2 what was asked cannot be done, 130 interrupted."""
+"""The command line. Exit codes: 0 done, 1 it failed, 2 what was asked cannot be done, 130 Ctrl-C, 143 SIGTERM."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from staypositive.cli.support import support_command
 from staypositive.cli.train import train_command
 from staypositive.cli.tune import tune_command
 from staypositive.errors import InputError, StayPositiveError
+from staypositive.run.memory import ran_out_of_memory
 from staypositive.version import __version__
 
 app = typer.Typer(
@@ -72,6 +73,11 @@ def main() -> None:
         sys.exit(2 if isinstance(error, InputError) else 1)
     except OSError as error:  # a file or folder of the user's, whichever command met it
         typer.echo(f"error: {error.filename or ''}: {error.strerror or error}", err=True)
+        sys.exit(1)
+    except (MemoryError, RuntimeError) as error:
+        if not ran_out_of_memory(error):
+            raise
+        typer.echo("error: memory ran out; give it less at once, or a smaller graph or model", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag
-from staypositive.cli.train import require_free
+from staypositive.cli.stopping import require_free
 from staypositive.run import Run, load_run
 from staypositive.run.growing import RIDGE, UNOBSERVED_WEIGHT
 

@@ -17,13 +17,23 @@ import typer
 from staypositive.calibration import CALIBRATORS
 from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
 from staypositive.cli.reading import DataArgument, Reading, reads_graph
+from staypositive.cli.stopping import (
+    StopSignals,
+    clear_checkpoint,
+    finished_run,
+    require_free,
+    stoppable,
+    where_to_begin,
+)
 from staypositive.cli.tables import evaluation_tables
-from staypositive.errors import DivergedError, InputError, SettingError
+from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.graph import KnowledgeGraph
 from staypositive.objectives import OBJECTIVES, objective_options
-from staypositive.run import Run, Settings, fit, load_run, make_settings
-from staypositive.run.folder import MANIFEST, require_writable
-from staypositive.trackers import make_tracker
+from staypositive.run import Checkpoint, Run, Settings, fit, load_run, make_settings
+from staypositive.run.checkpoint import DEFAULT_EVERY
+from staypositive.run.folder import CHECKPOINT_ROOM, RUN, require_writable
+from staypositive.run.locking import locked
+from staypositive.trackers import Tracker, make_tracker
 
 if TYPE_CHECKING:
     CalibrateName: TypeAlias = str
@@ -38,7 +48,19 @@ def train(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the run.", show_default="runs/NAME")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a run or a stopped training that is already there.")
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with a training that was stopped or killed; begin if there is none."),
+    ] = False,
+    checkpoint_every: Annotated[
+        str,
+        typer.Option(
+            "--checkpoint-every", metavar="EPOCHS|TIME", help="How often to keep the state: 5 (epochs), 30s, 10m, 2h."
+        ),
+    ] = DEFAULT_EVERY,
     reading: Reading = Reading(),
     calibrate: Annotated[
         CalibrateName, typer.Option(help="Calibrator to fit on validation; auto: platt where valid has negatives.")
@@ -62,6 +84,9 @@ def train(
 ) -> None:
     """Train on a graph's facts, calibrate, measure, and save the run.
 
+    Ctrl-C and SIGTERM stop after the epoch at hand; a second one stops at once.
+    The same command with --resume goes on, after a kill too, to the same weights.
+
     Examples:
       staypositive train geo
 
@@ -75,6 +100,8 @@ def train(
 
       staypositive train grown.tsv --start-from runs/mine --model simple --dim 200 --epochs 20 --out runs/grown
 
+      staypositive train geo --epochs 5000 --resume
+
     """
     speaker = Speaker(as_json, quiet, verbose)
     chosen = make_settings(objective=objective, **{k: v for k, v in settings.items() if v is not None})
@@ -83,39 +110,61 @@ def train(
         raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
     earlier = None if start_from is None else load_run(start_from)
     folder = out or Path("runs") / graph.name
-    require_free(folder, force)
-    sizes = graph.counts()
-    speaker.say(
-        f"{graph.name}: {sizes['entities']:,} entities, {sizes['relations']} relations, "
-        f"{sizes['train']:,} / {sizes['valid']:,} / {sizes['test']:,} triples"
-    )
-    trackers = [make_tracker(text, {"graph": graph.name, **chosen.as_dict()}) for text in track or ()]
-    try:
+    checkpoint = Checkpoint(folder / CHECKPOINT_ROOM, checkpoint_every)
+    if force and resume:
+        raise SettingError("--force begins anew and --resume goes on; give one of them")
+    require_writable(folder)
+    with locked(folder), stoppable(folder) as stop:
+        if resume and (run := finished_run(folder, chosen, graph)):
+            speaker.say(f"{folder} holds the finished run ({len(run.history)} epochs): nothing is left to do")
+            clear_checkpoint(folder)  # what a save or its sweep left when it was cut short
+            _report(run, folder, speaker)
+            return
+        if not resume:
+            require_free(folder, force)
+            clear_checkpoint(folder)
+        speaker.say(_sizes(graph) + (f"; {where_to_begin(folder)}" if resume else ""))
+        trackers = [make_tracker(text, {"graph": graph.name, **chosen.as_dict()}) for text in track or ()]
         shown = not quiet and sys.stderr.isatty()
-        run = fit(graph, chosen, start_from=earlier, callbacks=trackers, progress=shown)
+        run = _fit(graph, chosen, folder, trackers, stop, start_from=earlier, checkpoint=checkpoint, progress=shown)
+        _finish(run, graph, folder, calibrate, evaluate, speaker)
+        clear_checkpoint(folder)
+    _suggest(run, folder, speaker)
+    _report(run, folder, speaker)
+
+
+def _fit(
+    graph: KnowledgeGraph, chosen: Settings, folder: Path, trackers: list[Tracker], stop: StopSignals, **options: Any
+) -> Run:
+    try:
+        with stop:
+            run = fit(graph, chosen, callbacks=trackers, should_stop=stop, **options)
     except DivergedError as error:
         raise DivergedError(f"{error}. {_keep_diverged(error.run, folder)}", error.run) from None
     finally:
         for tracker in trackers:
             tracker.abandon()  # where training was cut short
-    _finish(run, graph, folder, calibrate, evaluate, speaker)
+    if stop():
+        raise StoppedError("training had just ended", run)
+    return run
 
 
-def require_free(folder: Path, force: bool) -> None:
-    """Find out before training whether the run can be kept."""
-    if (folder / MANIFEST).exists() and not force:
-        raise SettingError(f"{folder} already holds a run; use --force to replace it, or another --out")
-    require_writable(folder)
+def _sizes(graph: KnowledgeGraph) -> str:
+    sizes = graph.counts()
+    return (
+        f"{graph.name}: {sizes['entities']:,} entities, {sizes['relations']} relations, "
+        f"{sizes['train']:,} / {sizes['valid']:,} / {sizes['test']:,} triples"
+    )
 
 
 def _keep_diverged(run: Run, folder: Path) -> str:
     """Save what was trained before the loss went astray, but never over a run that went well."""
     if not run.history:
         return "That was the first epoch, so there is nothing to keep"
-    if (folder / MANIFEST).exists():
-        folder = folder.with_name(f"{folder.name}-diverged")
-    run.save(folder)
-    return f"It is in {folder}"
+    place = folder.with_name(f"{folder.name}-diverged") if RUN.is_in(folder) else folder
+    run.save(place)
+    clear_checkpoint(folder)  # it would only go astray again
+    return f"It is in {place}"
 
 
 def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evaluate: bool, speaker: Speaker) -> None:
@@ -137,13 +186,15 @@ def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evalu
         evaluation_tables(speaker, "test", report)
     run.save(folder)
     speaker.say(f"saved in {folder}")
-    _suggest(run, folder, speaker)
+
+
+def _report(run: Run, folder: Path, speaker: Speaker) -> None:
     speaker.result(
         {
             "run": str(folder),
             "epochs": len(run.history),
             "best_epoch": run.best_epoch,
-            "seconds": seconds,
+            "seconds": sum(record.seconds for record in run.history),
             "metrics": run.metrics,
             "provenance": run.provenance,
         }

@@ -1,24 +1,29 @@
 """A cache of encoded graphs: parsing text takes longer than reading numbers. No pickle: plain arrays and JSON.
 
-An entry is named by what it was made from (the files' hashes and this format), so it is never out of date; one that
-cannot be read is passed over.
+An entry is named by what it was made from (the files' hashes and this format), so it is never out of date. A file
+states the SHA-256 of what it holds; an entry that does not have it is made anew, and that is said.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import logging
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError
 from staypositive.files import sha256_bytes, write_atomic
 from staypositive.graph.knowledge_graph import KnowledgeGraph
 
-FORMAT = 1
+log = logging.getLogger(__name__)
+
+FORMAT = 2
 
 
 def cached(folder: Path, made_from: list[str], make: Callable[[], KnowledgeGraph]) -> KnowledgeGraph:
@@ -26,7 +31,9 @@ def cached(folder: Path, made_from: list[str], make: Callable[[], KnowledgeGraph
     path = folder / f"{sha256_bytes(json.dumps([FORMAT, *made_from]).encode())[:32]}.npz"
     try:
         return _read(path)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, InputError):
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, InputError) as error:
+        if path.is_file():
+            log.warning("%s is damaged and made anew: %s", path, error)
         graph = make()
     try:
         write_atomic(path, _bytes(graph))
@@ -56,14 +63,30 @@ def _bytes(graph: KnowledgeGraph) -> bytes:
         "sources": [vars(source) for source in graph.sources],
         "notes": graph.notes,
     }
-    encoded = np.frombuffer(json.dumps(about).encode("utf-8"), dtype=np.uint8)
+    arrays = {"about": _encoded(json.dumps(about)), **graph.arrays()}
     stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, about=encoded, **graph.arrays())
+    np.savez(stream, allow_pickle=False, **arrays, sha256=_encoded(_digest(arrays)))
     return stream.getvalue()
 
 
 def _read(path: Path) -> KnowledgeGraph:
-    with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+    with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+        arrays = dict(stored)
+        if arrays.pop("sha256").tobytes() != _digest(arrays).encode():
+            raise ValueError("its contents do not have the hash that it states")
         about = json.loads(arrays["about"].tobytes())
         labels = about["entities"], about["relations"]
         return KnowledgeGraph.from_arrays(about["name"], labels, arrays, about["sources"], about["notes"])
+
+
+def _encoded(text: str) -> NDArray[np.uint8]:
+    return np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return the SHA-256 of named arrays: of each one's hash, type and shape, by name."""
+    parts = {
+        name: [sha256_bytes(np.ascontiguousarray(array).tobytes()), array.dtype.str, array.shape]
+        for name, array in arrays.items()
+    }
+    return sha256_bytes(json.dumps(parts, sort_keys=True).encode())

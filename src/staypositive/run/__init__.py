@@ -1,11 +1,13 @@
 """Runs: fitting one, what it can do, and its folder on disk."""
 
+from staypositive.run.checkpoint import Checkpoint
 from staypositive.run.fitting import fit, monitor_of, new_model, resolve_device
 from staypositive.run.packaged import is_packaged, packaged_runs
 from staypositive.run.run import Run, load_run
 from staypositive.run.settings import Settings, make_settings
 
 __all__ = [
+    "Checkpoint",
     "Run",
     "Settings",
     "fit",

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from staypositive.errors import DivergedError, InputError, SettingError
+from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.evaluation import negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Predictor
 from staypositive.models import BilinearModel, Scorer, build_model, resolve_prior_score
+from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
 from staypositive.run.growing import carry_over
+from staypositive.run.locking import locked
 from staypositive.run.measuring import rank_split
+from staypositive.run.memory import advising
 from staypositive.run.provenance import provenance
 from staypositive.run.run import Run
 from staypositive.run.settings import Settings, make_settings
@@ -39,6 +45,8 @@ def fit(
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
     start_from: Run | None = None,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
     **changes: Any,
 ) -> Run:
     """Train a model on a graph's facts and return the run, with the weights of its best epoch.
@@ -47,7 +55,10 @@ def fit(
     `fit(graph, model="simple", dim=200, dropout=0.4, penalty_weight=0.1, prior=0.5, epochs=100, seed=0)`.
     `start_from` is an earlier run of the same model and dim: labels that it knows start with its rows, new entities
     by fold-in where their facts lead to known ones, and the rest as usual; the optimiser's state starts afresh.
-    A non-finite loss raises `DivergedError`; its `run` holds what was trained up to then.
+    `checkpoint` is a folder, or a `Checkpoint`, in which the state of the training is kept now and then: a `fit` that
+    was killed goes on from there when it is called again, and gives what it would have given. `should_stop` is asked
+    after each epoch; where it says yes, the state is kept and `StoppedError` raised.
+    A non-finite loss raises `DivergedError`; its `run` holds what was trained up to then, as that of `StoppedError`.
     """
     if settings is not None and changes:
         raise SettingError("give either a Settings object or keywords, not both")
@@ -60,29 +71,60 @@ def fit(
     if start_from is not None:
         carried = carry_over(start_from, graph, model)
         origin["start_from"] = {"graph_sha256": start_from.graph.fingerprint, "entities": carried.counts()}
-    model.to(device).to(getattr(torch, chosen.precision))
-    engine = new_engine(model, chosen, training_facts(graph, model, device), training_weights(graph, model, device))
+    with advising("preparing to train", _advice(chosen)):
+        model.to(device).to(getattr(torch, chosen.precision))
+        facts, weights = training_facts(graph, model, device), training_weights(graph, model, device)
+        engine = new_engine(model, chosen, facts, weights)
     origin["engine"] = type(engine).__name__
     validate, monitor = _validation(graph, chosen)
-    watchers = [*callbacks, *([ProgressBar()] if progress else [])]
-    try:
-        result = train(
-            engine,
-            chosen.epochs,
-            validate=validate,
-            validate_every=chosen.validate_every,
-            monitor=monitor,
-            patience=chosen.patience,
-            callbacks=watchers,
-        )
-    except DivergedError as error:
-        kept: TrainingResult = error.run
+
+    def as_run(result: TrainingResult) -> Run:
         model.float()
-        raise DivergedError(
-            str(error), run=Run(graph, model, chosen, kept.history, kept.best_epoch, origin)
-        ) from None
-    model.float()
-    return Run(graph, model, chosen, result.history, result.best_epoch, origin)
+        return Run(graph, model, chosen, result.history, result.best_epoch, origin)
+
+    with _kept(checkpoint, graph, chosen, device, origin) as checkpointer, advising("training", _advice(chosen)):
+        try:
+            return as_run(
+                train(
+                    engine,
+                    chosen.epochs,
+                    validate=validate,
+                    validate_every=chosen.validate_every,
+                    monitor=monitor,
+                    patience=chosen.patience,
+                    callbacks=[*callbacks, *([ProgressBar()] if progress else [])],
+                    checkpointer=checkpointer,
+                    should_stop=should_stop,
+                )
+            )
+        except (DivergedError, StoppedError) as error:
+            raise type(error)(str(error), run=as_run(error.run)) from None
+
+
+@contextmanager
+def _kept(
+    checkpoint: Checkpoint | str | os.PathLike[str] | None,
+    graph: KnowledgeGraph,
+    settings: Settings,
+    device: torch.device,
+    origin: dict[str, Any],
+) -> Iterator[CheckpointFolder | None]:
+    """Hold the folder of a checkpoint while training; None where there is to be none."""
+    if checkpoint is None:
+        yield None
+        return
+    wanted = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    found = {"device": device.type, "engine": origin["engine"], "start_from": origin.get("start_from")}
+    CHECKPOINT.require_writable(Path(wanted.folder))
+    with locked(Path(wanted.folder)):
+        yield CheckpointFolder(wanted, identity_of(settings, graph, **found), origin)
+
+
+def _advice(settings: Settings) -> str:
+    return (
+        f"try a smaller batch_size than {settings.batch_size} or a smaller dim than {settings.dim}"
+        " (a checkpoint that was kept before stays as it is)"
+    )
 
 
 def resolve_device(name: str) -> torch.device:

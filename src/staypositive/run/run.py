@@ -33,6 +33,7 @@ from staypositive.models import BilinearModel, Scorer, build_model
 from staypositive.run.folder import load_parts, save_parts
 from staypositive.run.growing import carry_over, require_free_rows, require_reached
 from staypositive.run.measuring import FILTERS, classification_report, rank_split, ranking_report
+from staypositive.run.memory import advising
 from staypositive.run.packaged import find_run
 from staypositive.run.provenance import of_graph
 from staypositive.run.settings import Settings
@@ -102,7 +103,8 @@ class Run:
             raise InputError(f"split {split!r} of {self.graph.name} is empty; there is nothing to evaluate")
         report: dict[str, Any] = {}
         if ranking and len(own.facts):
-            self.ranks[split] = rank_split(self.predictor, split, memory, progress)
+            with advising(f"ranking {split}", "give evaluate a smaller memory (--memory-mb)"):
+                self.ranks[split] = rank_split(self.predictor, split, memory, progress)
             report["ranking"] = ranking_report(self.graph, split, self.ranks[split])
         if own.has_negatives and len(own.facts):
             report["classification"] = classification_report(self.predictor, split)

@@ -31,7 +31,9 @@ class Tracker(Callback):
 
     def on_end(self, result: TrainingResult) -> None:
         """Close the log with the result."""
-        self.close({"best_epoch": result.best_epoch, "stopped": result.stopped}, result.stopped != "diverged")
+        self.close(
+            {"best_epoch": result.best_epoch, "stopped": result.stopped}, result.stopped in ("epochs", "patience")
+        )
 
     def abandon(self) -> None:
         """Close the log of a training that was cut short; one that has ended is left as it is."""

@@ -2,9 +2,19 @@
 
 from staypositive.training.engine import Engine, ReferenceEngine
 from staypositive.training.engines import ENGINES, build_engine
-from staypositive.training.loop import MONITORS, Callback, EpochRecord, TrainingResult, Validate, train
+from staypositive.training.loop import (
+    MONITORS,
+    Callback,
+    Checkpointer,
+    EpochRecord,
+    TrainingResult,
+    TrainingState,
+    Validate,
+    train,
+)
 from staypositive.training.optimisers import OPTIMISERS, PRECISIONS, AdaGrad, Adam, RowOptimiser, build_optimiser
 from staypositive.training.progress import ProgressBar
+from staypositive.training.state import State
 
 __all__ = [
     "ENGINES",
@@ -14,12 +24,15 @@ __all__ = [
     "AdaGrad",
     "Adam",
     "Callback",
+    "Checkpointer",
     "Engine",
     "EpochRecord",
     "ProgressBar",
     "ReferenceEngine",
     "RowOptimiser",
+    "State",
     "TrainingResult",
+    "TrainingState",
     "Validate",
     "build_engine",
     "build_optimiser",

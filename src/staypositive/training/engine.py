@@ -16,6 +16,7 @@ from staypositive.models import BilinearModel
 from staypositive.models.hashing import step_keys
 from staypositive.objectives import Batch, Objective
 from staypositive.training.optimisers import RowOptimiser
+from staypositive.training.state import State, copy_into, under, within
 
 
 class Engine(ABC):
@@ -29,6 +30,17 @@ class Engine(ABC):
 
         A step whose loss is not finite changes nothing, and makes the mean of its term not finite.
         """
+
+    def state(self) -> State:
+        """Return all that the next epoch depends on: weights, the optimiser's state, where the random draws stand.
+
+        The tensors may be the engine's own: keep a copy of them, not them.
+        """
+        raise SettingError(f"{type(self).__name__} cannot put its state aside, so it cannot train with a checkpoint")
+
+    def restore(self, state: State) -> None:
+        """Go on from where `state` was taken, by this engine or by one that was built alike."""
+        raise SettingError(f"{type(self).__name__} cannot go on from a checkpoint")
 
 
 class ReferenceEngine(Engine):
@@ -71,6 +83,22 @@ class ReferenceEngine(Engine):
             for name, term in self.step(self.facts[chosen], self.prepared_for(chosen)).items():
                 totals[name] = totals.get(name, 0) + term * share
         return {name: total / len(self.facts) for name, total in totals.items()}
+
+    def state(self) -> State:
+        """Return weights, the optimiser's state, the shuffler's, and the number of steps, which all hashes go by."""
+        return {
+            **under("model", self.model.state_dict()),
+            **under("optimiser", self.optimiser.state()),
+            "generator": self.generator.get_state(),
+            "steps": torch.tensor(self.steps),
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from where `state` was taken; tables stay where they are in memory."""
+        copy_into(under("model", self.model.state_dict()), state)
+        self.optimiser.restore(within("optimiser", state))
+        self.generator.set_state(state["generator"])
+        self.steps = int(state["steps"])
 
     def prepared_for(self, chosen: Tensor) -> dict[str, Tensor]:
         """Return what the objective prepared for some facts, by their numbers."""

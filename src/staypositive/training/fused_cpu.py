@@ -14,6 +14,7 @@ from staypositive.models.hashing import step_keys
 from staypositive.objectives import NegativeSampling, Objective, StayPositive
 from staypositive.training.engine import ReferenceEngine
 from staypositive.training.optimisers import AdaGrad, RowOptimiser
+from staypositive.training.state import State
 
 MOST_THREADS = 8
 LARGE_TABLE = 2**25
@@ -91,6 +92,12 @@ class FusedCpuEngine(ReferenceEngine):
         self.kernels.set_threads(self.threads)
         torch.set_num_threads(of_torch)  # numba's first call sets OpenMP's number, which is torch's too
         return super().run_epoch()
+
+    def restore(self, state: State) -> None:
+        """Go on from where `state` was taken; rows met in steps that are now to come again are forgotten."""
+        super().restore(state)
+        for table in (self.entity_table, self.relation_table):
+            table.stamps.fill(-1)
 
     def step(self, facts: Tensor, prepared: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Take one step; see `ReferenceEngine.step`."""

@@ -21,6 +21,7 @@ from staypositive.objectives import NegativeSampling, Objective, StayPositive
 from staypositive.training.engine import Engine
 from staypositive.training.optimisers import AdaGrad, RowOptimiser
 from staypositive.training.plan import StepPlan
+from staypositive.training.state import State, copy_into, under
 
 MOST_STEPS = 1024
 """Steps of one graph; a longer epoch replays it."""
@@ -280,6 +281,21 @@ class FusedGpuEngine(Engine):
         self.model.train()
         self.pack.run_epoch()
         return self.pack.terms()[0]
+
+    def state(self) -> State:
+        """Return weights, sums of squares, the shuffler's state and the number of steps."""
+        (member,), (generator,) = self.pack.members, self.pack.generators
+        return {
+            **under("model", self.model.state_dict()),
+            **under("optimiser", member.optimiser.state()),
+            "generator": generator.get_state(),
+            "steps": self.pack.steps_before,
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from where `state` was taken; every tensor stays where recorded launches look for it."""
+        copy_into(self.state(), state)
+        self.pack.generators[0].set_state(state["generator"])
 
 
 def _both(tables: dict[str, Tensor]) -> tuple[Tensor, Tensor]:

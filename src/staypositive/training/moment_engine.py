@@ -6,6 +6,8 @@ its facts and by G, and ∂L/∂E is E(∂L/∂G + ∂L/∂Gᵀ) plus what the f
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding
@@ -14,6 +16,7 @@ from staypositive.models import BilinearModel
 from staypositive.objectives import Objective, SecondMoment
 from staypositive.objectives.population import Population, gram_is_less_work, spread
 from staypositive.training.engine import ReferenceEngine, leaf
+from staypositive.training.state import State
 
 
 class MomentEngine(ReferenceEngine):
@@ -56,11 +59,24 @@ class SpreadEngine(ReferenceEngine):
     outer products. For the others ∂L/∂G adds up, and every `spread_every` steps they take it at once.
     """
 
+    _FORMED: ClassVar[frozenset[str]] = frozenset({"gram", "pending", "taken"})
+
     gram: Tensor
     pending: Tensor
     """∂L/∂G of the steps since rows were last spread to."""
     taken: Tensor
     """What each row has taken of that already, shape (|E|, row width)."""
+
+    def state(self) -> State:
+        """Return the reference engine's state, and G and what is pending once there has been a step."""
+        formed = {} if self.steps == 0 else {name: getattr(self, name) for name in self._FORMED}
+        return super().state() | formed
+
+    def restore(self, state: State) -> None:
+        """Go on from where `state` was taken; G goes on as it was, rounding included."""
+        super().restore(state)
+        for name in self._FORMED & state.keys():
+            setattr(self, name, state[name].to(self.facts.device, copy=True))
 
     def _step(self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor) -> dict[str, Tensor]:
         model, objective = self.model, self.objective

@@ -18,6 +18,7 @@ from torch import Tensor
 from staypositive.errors import SettingError
 from staypositive.models.dropout import HAS_TRITON
 from staypositive.models.hashing import GOLDEN, mix_all
+from staypositive.training.state import State, copy_into, under
 
 
 class RowOptimiser(ABC):
@@ -49,6 +50,14 @@ class RowOptimiser(ABC):
         weights[rows] = round_at_random(
             weights[rows].float() - step, rounding_bits(self.key, salt, rows, step.shape[1])
         )
+
+    def state(self) -> State:
+        """Return what the next update depends on, beside the tables; the tensors are the optimiser's own."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Go on from where `state` was taken."""
+        copy_into(self.state(), state)
 
     @abstractmethod
     def step_of(self, table: str, rows: Tensor | slice, gradient: Tensor) -> Tensor:
@@ -93,6 +102,10 @@ class AdaGrad(RowOptimiser):
 
         step_whole_table(weights, self.squares[table], gradient, self.learning_rate, self.epsilon)
 
+    def state(self) -> State:
+        """Return the sums of squares."""
+        return under("squares", self.squares)
+
     def step_of(self, table: str, rows: Tensor | slice, gradient: Tensor) -> Tensor:
         """Add g² to the accumulator, then step."""
         squares = self.squares[table]
@@ -122,6 +135,15 @@ class Adam(RowOptimiser):
         """Count the step, for the correction of the moments' bias."""
         super().begin_step(key)
         self.steps += 1
+
+    def state(self) -> State:
+        """Return both moments and the number of steps."""
+        return {**under("means", self.means), **under("squares", self.squares), "steps": torch.tensor(self.steps)}
+
+    def restore(self, state: State) -> None:
+        """Go on from where `state` was taken."""
+        super().restore(state)
+        self.steps = int(state["steps"])
 
     def step_of(self, table: str, rows: Tensor | slice, gradient: Tensor) -> Tensor:
         """Move both moments towards the gradient, then step."""

@@ -33,6 +33,10 @@ class ProgressBar(Callback):
         self._progress.start()
         self._task = self._progress.add_task("training", total=epochs, state="")
 
+    def on_resume(self, history: tuple[EpochRecord, ...]) -> None:
+        """Begin where training goes on."""
+        self._progress.update(self._task, completed=len(history))
+
     def on_epoch(self, record: EpochRecord) -> None:
         """Move on by one epoch and show its numbers."""
         terms = " ".join(f"{name} {value:.4g}" for name, value in record.terms.items())

@@ -1,0 +1,163 @@
+"""The state of a training, put aside in a folder now and then, so that a kill costs minutes and changes nothing.
+
+A `Checkpoint` is what a caller gives to `fit`; a `CheckpointFolder` is what `fit` makes of it and gives to the loop.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from staypositive.errors import RunError, SettingError
+from staypositive.graph import KnowledgeGraph
+from staypositive.run.folder import history_json, read_history
+from staypositive.run.hashed import FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
+from staypositive.run.settings import Settings
+from staypositive.training import TrainingState
+
+log = logging.getLogger(__name__)
+
+CHECKPOINT = FolderKind(
+    name="checkpoint",
+    format=1,
+    roles=("state.safetensors", "best.safetensors", "history.json", "training.json"),
+    how_to_make="one is made while training",
+)
+DEFAULT_EVERY = "10m"
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where to keep the state of a training, and how often: `every` so many epochs (`5`) or so long (`"10m"`).
+
+    Training goes on from what is in the folder, if anything is; else it begins.
+    """
+
+    folder: str | os.PathLike[str]
+    every: int | str = DEFAULT_EVERY
+
+    def __post_init__(self) -> None:
+        self.interval()
+
+    def interval(self) -> tuple[int | None, float | None]:
+        """Return after how many epochs to save, or after how many seconds.
+
+        >>> Checkpoint("x", 5).interval(), Checkpoint("x", "1.5h").interval()
+        ((5, None), (None, 5400.0))
+        """
+        found = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)([smh])", str(self.every).strip())
+        if found is None or not float(found[1] or found[2]) > 0:
+            raise SettingError(
+                f"expected a number of epochs such as 5, or a time such as 30s, 10m or 2h, got {self.every!r}"
+            )
+        return (int(found[1]), None) if found[1] else (None, float(found[2]) * _SECONDS[found[3]])
+
+
+class CheckpointFolder:
+    """Keeps the state of one training, of which `identity` says which it is, and `origin` how it came to be."""
+
+    def __init__(self, checkpoint: Checkpoint, identity: Mapping[str, Any], origin: dict[str, Any]) -> None:
+        self.folder = Path(checkpoint.folder)
+        self.identity, self.origin = json.loads(to_json(identity)), origin
+        self.epochs_between, self.seconds_between = checkpoint.interval()
+        self.last_save = time.monotonic()
+
+    def is_due(self, epoch: int) -> bool:
+        """Whether so many epochs or so much time have gone by."""
+        if self.epochs_between is not None:
+            return epoch % self.epochs_between == 0
+        assert self.seconds_between is not None
+        return time.monotonic() - self.last_save >= self.seconds_between
+
+    def save(self, state: TrainingState) -> None:
+        """Replace what is in the folder, in one step."""
+        about = {"identity": self.identity, "origin": self.origin}
+        contents = {
+            "state.safetensors": tensors_to_bytes(state.engine),
+            "best.safetensors": tensors_to_bytes(state.best_weights),
+            "history.json": history_json(state.history),
+            "training.json": to_json(about),
+        }
+        CHECKPOINT.save(self.folder, contents, self.origin["version"])
+        self.last_save = time.monotonic()
+        log.info("checkpoint after epoch %d in %s", len(state.history), self.folder)
+
+    def load(self) -> TrainingState | None:
+        """Return what is in the folder; None if nothing is; an error if it is of another training."""
+        if not CHECKPOINT.is_in(self.folder):
+            return None
+        contents = CHECKPOINT.load(self.folder)
+        try:
+            about, history = json.loads(contents["training.json"]), read_history(contents["history.json"])
+            require_same(self.folder, about["identity"], self.identity, len(history))
+            state = tensors_from_bytes(contents["state.safetensors"])
+            best = tensors_from_bytes(contents["best.safetensors"])
+            before = about["origin"]
+            self.origin["resumed_after"] = [*before.get("resumed_after", []), len(history)]
+            self._compare_machines(before)
+            self.origin["started"] = before["started"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(f"{self.folder} is not a readable checkpoint: {type(error).__name__}: {error}") from error
+        return TrainingState(state, best, history)
+
+    def _compare_machines(self, before: Mapping[str, Any]) -> None:
+        """Say what may make the last bits differ from those of a training that never stopped."""
+        named = ("version", "torch", "device", "threads")
+        other = [
+            f"{name} {before[name]}, now {self.origin[name]}" for name in named if before[name] != self.origin[name]
+        ]
+        if other:
+            log.warning("the training that goes on had %s: weights may differ in their last bits", "; ".join(other))
+
+
+def epochs_done(folder: Path) -> int:
+    """Return after which epoch the checkpoint in a folder was made; 0 where there is none."""
+    if not CHECKPOINT.is_in(folder):
+        return 0
+    role = "history.json"
+    return len(read_history(CHECKPOINT.load(folder, (role,))[role]))
+
+
+def identity_of(settings: Settings, graph: KnowledgeGraph, **found: Any) -> dict[str, Any]:
+    """Return what must be alike for a training to go on: the graph and every setting but the number of threads.
+
+    `found` takes the place of settings that leave a choice, such as the device.
+    """
+    kept = {name: value for name, value in settings.as_dict().items() if name != "threads"}
+    return {**kept, **found, "graph (SHA-256)": graph.fingerprint[:12]}
+
+
+def require_same(folder: Path, there: Mapping[str, Any], here: Mapping[str, Any], done: int) -> None:
+    """Refuse to go on with another training. The number of epochs may change while both numbers lie ahead."""
+    if done < min(there["epochs"], here["epochs"]):
+        there = {**there, "epochs": here["epochs"]}
+    found = differences(there, here)
+    if found:
+        raise SettingError(
+            f"{folder} is of another training: {'; '.join(found)}. "
+            "Give what it was begun with, or choose another folder"
+        )
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return what differs, in words.
+
+    >>> differences({"dim": 4, "objective": {"l2": 0}}, {"dim": 5, "objective": {"l2": 1}})
+    ['dim is 4 there and 5 here', 'objective.l2 is 0 there and 1 here']
+    """
+    found = []
+    for name in dict.fromkeys([*there, *here]):
+        old, new = there.get(name), here.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += differences(old, new, f"{prefix}{name}.")
+        elif old != new:
+            found.append(f"{prefix}{name} is {old} there and {new} here")
+    return found
