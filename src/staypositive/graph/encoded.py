@@ -26,7 +26,7 @@ def cached(folder: Path, made_from: list[str], make: Callable[[], KnowledgeGraph
     path = folder / f"{sha256_bytes(json.dumps([FORMAT, *made_from]).encode())[:32]}.npz"
     try:
         return _read(path)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, InputError):
+    except Exception:  # it is not there, or is not ours: whatever a parser says of strange bytes
         graph = make()
     try:
         write_atomic(path, _bytes(graph))
@@ -44,8 +44,10 @@ def read_encoded(path: Path) -> KnowledgeGraph:
     """Read a file that `write_encoded` wrote."""
     try:
         return _read(path)
-    except (EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, InputError) as error:
-        raise DataError(f"not an encoded graph: {error}", path) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", path) from error
+    except Exception as error:  # zip files, arrays and JSON fail in many ways on bytes that somebody made up
+        raise DataError(f"not an encoded graph: {error or type(error).__name__}", path) from error
 
 
 def _bytes(graph: KnowledgeGraph) -> bytes:
@@ -63,7 +65,11 @@ def _bytes(graph: KnowledgeGraph) -> bytes:
 
 
 def _read(path: Path) -> KnowledgeGraph:
-    with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+    data = path.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+            raise InputError("its arrays are packed, which ours are not: a few bytes could unpack to any size")
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         about = json.loads(arrays["about"].tobytes())
         labels = about["entities"], about["relations"]
         return KnowledgeGraph.from_arrays(about["name"], labels, arrays, about["sources"], about["notes"])

@@ -47,7 +47,11 @@ class Split:
                 raise InputError("labels must be one +1 or -1 for each triple")
             object.__setattr__(self, "labels", labels.astype(np.int8))
         if self.weights is not None:
-            weights = np.asarray(self.weights, dtype=np.float32)
+            weights = np.asarray(self.weights)
+            if weights.dtype.kind not in "iuf":
+                raise InputError(f"weights are numbers, got {weights.dtype}")
+            with np.errstate(over="ignore"):  # what 32 bits cannot hold becomes infinite, and is refused
+                weights = weights.astype(np.float32)
             if weights.shape != (len(triples),) or not np.isfinite(weights).all() or (weights < 0).any():
                 raise InputError("weights must be one finite number from 0 for each triple")
             object.__setattr__(self, "weights", weights)

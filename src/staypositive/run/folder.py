@@ -21,10 +21,11 @@ from typing import Any
 import torch
 
 from staypositive.calibration import Calibrator, calibrator_from_dict
-from staypositive.errors import RunError, SettingError, StayPositiveError
+from staypositive.errors import RunError, SettingError
 from staypositive.files import sha256_bytes, write_atomic
 from staypositive.graph import KnowledgeGraph
-from staypositive.models import BilinearModel, build_model
+from staypositive.models import BilinearModel
+from staypositive.run.checking import MOST_MANIFEST, filled_model, parsed, read_plain, require_whole
 from staypositive.run.packaged import packaged_runs
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
@@ -104,8 +105,8 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
     files = _manifest(folder)
     contents = {role: _read_checked(folder, role, entry) for role, entry in files.items()}
     try:
-        provenance = json.loads(contents["provenance.json"])
-        labels = json.loads(contents["labels.json"])
+        provenance = parsed(contents["provenance.json"])
+        labels = parsed(contents["labels.json"])
         graph = KnowledgeGraph.from_arrays(
             provenance["graph"],
             (labels["entities"], labels["relations"]),
@@ -113,19 +114,19 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
             provenance["sources"],
             provenance.pop("graph_notes"),
         )
-        settings = json.loads(contents["settings.json"])
+        settings = parsed(contents["settings.json"])
         chosen = Settings.from_dict(settings["settings"])
-        model = build_model(chosen.model, **settings["model"])
-        model.load_state_dict(from_bytes(contents["weights.safetensors"]))
-        model.eval()
-        history = tuple(EpochRecord(**record) for record in json.loads(contents["history.json"]))
-        metrics = json.loads(contents["metrics.json"])
+        model = filled_model(chosen.model, settings["model"], from_bytes(contents["weights.safetensors"]))
+        history = tuple(EpochRecord(**record) for record in parsed(contents["history.json"]))
+        metrics = parsed(contents["metrics.json"])
         stored = contents.get("calibrator.json")
         best_epoch = int(provenance.pop("best_epoch"))
-        calibrator = None if stored is None else calibrator_from_dict(json.loads(stored))
-    except (KeyError, TypeError, ValueError, RuntimeError, StayPositiveError) as error:
+        calibrator = None if stored is None else calibrator_from_dict(parsed(stored))
+        parts = RunParts(graph, model, chosen, history, best_epoch, metrics, calibrator, provenance)
+        require_whole(parts)
+    except Exception as error:  # hashes say that it is whole, not that it was ever a run
         raise RunError(f"{folder} is not a readable run: {type(error).__name__}: {error}") from error
-    return RunParts(graph, model, chosen, history, best_epoch, metrics, calibrator, provenance)
+    return parts
 
 
 def require_own(folder: Path) -> None:
@@ -171,22 +172,24 @@ def _remove_stale(folder: Path, named: set[str]) -> None:
 
 def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
     try:
-        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
-        found, files = int(manifest["format"]), dict(manifest["files"])
+        manifest = parsed(read_plain(folder / MANIFEST, most=MOST_MANIFEST))
+        found, files, stated = int(manifest["format"]), dict(manifest["files"]), manifest.pop("sha256", "")
+        own = sha256_bytes(_json(manifest))
     except FileNotFoundError:
         raise RunError(
             f"there is no run in {folder} (no {MANIFEST}); `staypositive train --out` makes one, "
             f"and the package holds {', '.join(packaged_runs())}"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except RunError:
+        raise
+    except Exception as error:  # JSON of any shape, or none
         raise RunError(f"{folder / MANIFEST} is damaged: {type(error).__name__}: {error}") from None
     if found > FORMAT:
         raise RunError(
             f"{folder} has run format {found}, written by staypositive {manifest.get('writer')}; "
             f"this one reads up to {FORMAT}. Upgrade staypositive"
         )
-    stated = manifest.pop("sha256", "")
-    if stated != sha256_bytes(_json(manifest)):
+    if stated != own:
         raise RunError(f"{folder / MANIFEST} is damaged: its contents do not have the hash that it states")
     if not set(files) <= set(ROLES) or not all(isinstance(entry, dict) for entry in files.values()):
         raise RunError(f"{folder / MANIFEST} is damaged: it names files that no run has")
@@ -197,10 +200,11 @@ def _read_checked(folder: Path, role: str, entry: dict[str, Any]) -> bytes:
     name = str(entry.get("file", ""))
     if not name or Path(name).name != name:
         raise RunError(f"{folder / MANIFEST} names a file outside the run for {role}: {name!r}")
+    size = entry.get("bytes")
     try:
-        data = (folder / name).read_bytes()
-    except OSError as error:
-        raise RunError(f"{folder / name} cannot be read: {error.strerror or error}") from None
+        data = read_plain(folder / name, size if isinstance(size, int) else -1)
+    except FileNotFoundError as error:
+        raise RunError(f"{folder / name} cannot be read: {error.strerror}") from None
     if sha256_bytes(data) != entry.get("sha256"):
         raise RunError(
             f"{folder / name} is damaged: expected {entry.get('bytes')} bytes of SHA-256 {entry.get('sha256')}, "

@@ -106,7 +106,7 @@ class Guard:
                 said = "this service needs a token: Authorization: Bearer TOKEN"
                 return 401, failure("token", said), {"www-authenticate": "Bearer"}
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self.limits.body_bytes:
+        if length.isdecimal() and (len(length) > 18 or int(length) > self.limits.body_bytes):
             return 413, failure("too_large", _too_large(self.limits.body_bytes)), {}
         return None
 
