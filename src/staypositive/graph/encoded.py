@@ -43,7 +43,10 @@ def write_encoded(path: Path, graph: KnowledgeGraph) -> None:
 def read_encoded(path: Path) -> KnowledgeGraph:
     """Read a file that `write_encoded` wrote."""
     try:
-        return _read(path)
+        graph = _read(path)
+        if Path(graph.name).name != graph.name:  # runs are kept under the graph's name
+            raise InputError(f"a graph's name is no path, got {graph.name!r}")
+        return graph
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", path) from error
     except Exception as error:  # zip files, arrays and JSON fail in many ways on bytes that somebody made up

@@ -172,7 +172,7 @@ def _remove_stale(folder: Path, named: set[str]) -> None:
 
 def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
     try:
-        manifest = parsed(read_plain(folder / MANIFEST, most=MOST_MANIFEST))
+        manifest = parsed(read_plain(folder / MANIFEST, MOST_MANIFEST))
         found, files, stated = int(manifest["format"]), dict(manifest["files"]), manifest.pop("sha256", "")
         own = sha256_bytes(_json(manifest))
     except FileNotFoundError:
@@ -202,7 +202,7 @@ def _read_checked(folder: Path, role: str, entry: dict[str, Any]) -> bytes:
         raise RunError(f"{folder / MANIFEST} names a file outside the run for {role}: {name!r}")
     size = entry.get("bytes")
     try:
-        data = read_plain(folder / name, size if isinstance(size, int) else -1)
+        data = read_plain(folder / name, size if isinstance(size, int) else 0)
     except FileNotFoundError as error:
         raise RunError(f"{folder / name} cannot be read: {error.strerror}") from None
     if sha256_bytes(data) != entry.get("sha256"):
