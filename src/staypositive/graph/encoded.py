@@ -44,8 +44,9 @@ def read_encoded(path: Path) -> KnowledgeGraph:
     """Read a file that `write_encoded` wrote."""
     try:
         graph = _read(path)
-        if Path(graph.name).name != graph.name:  # runs are kept under the graph's name
-            raise InputError(f"a graph's name is no path, got {graph.name!r}")
+        name: object = graph.name
+        if not isinstance(name, str) or not name.strip(". ") or Path(name).name != name:  # runs are kept under it
+            raise InputError(f"a graph has a name that is no path, got {name!r:.80}")
         return graph
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", path) from error

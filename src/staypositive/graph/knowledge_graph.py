@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError
 from staypositive.graph.labelled import Columns as Columns
-from staypositive.graph.labelled import LabelledTriples, from_columns
+from staypositive.graph.labelled import LabelledTriples, as_text, from_columns
 from staypositive.graph.labelled import Source as Source
 from staypositive.graph.vocabulary import Vocabulary as Vocabulary
 
@@ -104,6 +104,7 @@ class KnowledgeGraph:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", as_text(self.name))
         if len(self.train) == 0:
             raise DataError(f"graph {self.name!r} has no training triples; at least one fact is needed")
         if self.train.has_negatives:

@@ -21,6 +21,11 @@ Weights = NDArray[np.float32]
 ROLES = ("head", "relation", "tail")
 
 
+def as_text(name: str) -> str:
+    """Return a name that can be written: a file's may hold bytes that are no text, which become question marks."""
+    return name.encode("utf-8", "replace").decode("utf-8") if isinstance(name, str) else name
+
+
 @dataclass(frozen=True)
 class Source:
     """One file that a graph was read from: its name, the hash of its bytes and the triples it gave."""
@@ -28,6 +33,9 @@ class Source:
     name: str
     sha256: str
     rows: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", as_text(self.name))
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def filled_model(name: str, settings: Mapping[str, Any], weights: Mapping[str, T
 def require_whole(parts: Any) -> None:
     """Refuse parts that are not what their names say, or do not fit together."""
     graph, model = parts.graph, parts.model
-    wrong = misfit_of(parts) or next(filter(None, map(misfit_of, (*parts.history, *graph.sources))), "")
+    wrong = misfit_of(parts) or next(filter(None, map(misfit_of, (graph, *parts.history, *graph.sources))), "")
     if wrong or not fits(parts.metrics, dict[str, dict[str, Any]]):
         raise RunError(wrong or "metrics are tables, one a split")
     if (model.n_entities, model.n_relations) != (len(graph.entities), len(graph.relations)):

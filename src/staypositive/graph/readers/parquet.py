@@ -8,6 +8,7 @@ from typing import Any
 from staypositive.errors import DataError, InputError
 from staypositive.files import sha256_file
 from staypositive.graph.labelled import Encoder, LabelledTriples, Place, Source
+from staypositive.graph.readers.opening import require_modest
 from staypositive.graph.readers.tables import add_table, find_columns
 
 ROWS = 1 << 16
@@ -29,6 +30,7 @@ def read_parquet(path: Path) -> LabelledTriples:
     try:
         digest = sha256_file(path)
         with library.ParquetFile(path) as file:
+            _require_modest(path, file.metadata)
             names = file.schema_arrow.names
             triple, *others = find_columns(names)
             wanted = [names[place] for place in (*triple, *others) if place is not None]
@@ -45,6 +47,12 @@ def read_parquet(path: Path) -> LabelledTriples:
     if not encoder.rows:
         raise DataError("no triples here", path)
     return encoder.finish(Source(path.name, digest, encoder.rows))
+
+
+def _require_modest(path: Path, about: Any) -> None:
+    """Refuse a file of which a few bytes stand for many rows, or for pages of any size."""
+    stated = [about.row_group(number).total_byte_size for number in range(about.num_row_groups)]
+    require_modest(path, path.stat().st_size, max(sum(stated), 12 * about.num_rows))
 
 
 def _values(column: Any) -> Any:
