@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.errors import InputError, UnknownLabelError
+from staypositive.graph.spelling import Spelling
 
 
 class Vocabulary(Sequence[str]):
@@ -53,13 +54,11 @@ class Vocabulary(Sequence[str]):
 
     def nearest(self, label: str, most: int = 3) -> list[str]:
         """Return up to `most` labels spelt like this one, whatever the case; a longer name may begin with it."""
-        wanted = label.casefold()
-        folded: dict[str, str] = {}
-        for known in self.labels:
-            folded.setdefault(known.casefold(), known)
-        begins = sorted((known for known in folded if wanted and known.startswith(wanted)), key=len)
-        close = difflib.get_close_matches(wanted, folded, n=most, cutoff=0.6)
-        return [folded[known] for known in dict.fromkeys([*close[:1], *begins[:2], *close, *begins])][:most]
+        return self._spelling.nearest(label, most)
+
+    @cached_property
+    def _spelling(self) -> Spelling:
+        return Spelling(self.labels)
 
 
 def _require_text(kind: str, labels: Sequence[str]) -> None:

@@ -90,6 +90,16 @@ class Desk:
                 results[place] = answer
         return results
 
+    def answer_batch(self, jobs: Sequence[Job]) -> list[list[Record] | InputError]:
+        """Answer the questions of one request; the first that cannot be asked ends it, and the rest costs nothing."""
+        for place, job in enumerate(jobs):
+            try:
+                encode_query(job.query, self.graph)
+            except InputError as error:
+                error.args = (f"query {place}: {error}",)
+                raise
+        return self.answer_all(jobs)
+
     def _answer_kind(self, jobs: Sequence[Job]) -> list[list[Record]]:
         first = jobs[0]
         found, scores = self.predictor.find(

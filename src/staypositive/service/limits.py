@@ -23,6 +23,8 @@ MOST_SAMPLES = 100_000
 """Triples that a census draws of each relation."""
 MOST_SCORED = 20_000_000
 """Triples that a census draws in all."""
+MOST_HEAD = 2**16
+"""Bytes of a request's head."""
 
 
 @dataclass(frozen=True)
@@ -35,3 +37,7 @@ class Limits:
     """Time from a request's first byte to its answer."""
     waiting: int = 512
     """Requests that may wait for the model; more are told to come back."""
+    connections: int = 900
+    """Open connections; more are told to come back. Most systems let a process have 1,024 files."""
+    idle_seconds: float = 30.0
+    """Time from one answer to the whole head of the next request, and from connecting to that of the first."""

@@ -23,6 +23,7 @@ FAILURES: dict[int | str, dict[str, Any]] = {
         400: "It cannot be asked so.",
         401: "A token is needed.",
         404: "The graph has no such label; near ones are suggested.",
+        408: "The body did not come in time.",
         413: "The body is too large.",
         421: "Asked under a strange host name.",
         422: "A value is missing, of the wrong kind or out of bounds.",
@@ -73,7 +74,7 @@ def _add_questions(router: APIRouter, desk: Desk, lane: QuestionLane) -> None:
     @router.post("/predict/batch", tags=["questions"])
     async def predict_batch(asked: s.BatchIn) -> s.BatchAnswers:
         """Answer many questions at once; one that cannot be asked fails them all, and is named."""
-        results = await lane.run(desk.answer_all, [_job(query, asked) for query in asked.queries])
+        results = await lane.run(desk.answer_batch, [_job(query, asked) for query in asked.queries])
         answered: list[list[s.Answer]] = []
         for place, result in enumerate(results):
             if isinstance(result, Exception):
