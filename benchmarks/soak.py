@@ -2,10 +2,10 @@
 
     python benchmarks/soak.py --minutes 8 --rows rows.csv
 
-`staypositive serve` runs as a process of its own on loopback, from a copy of geo-demo. Clients ask good questions; others
-send broken, oversized and endless requests, dawdle byte by byte, or leave early; a vandal replaces, damages and deletes
-the folder that is served. Memory, open files, threads and latency are sampled. It fails if the service ends, answers
-with a 5xx other than 503, or grows.
+`staypositive serve` runs as a process of its own on loopback, from a copy of geo-demo. Clients ask good questions;
+others send broken, oversized and endless requests, dawdle byte by byte, or leave early; a vandal replaces, damages
+and deletes the folder that is served. Memory, open files, threads and latency are sampled. It fails if the service ends,
+answers with a 5xx other than 503, or grows.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ MOST_GROWTH = 1.10
 """Memory at the end over memory when warm."""
 ALLOWED = {200, 400, 404, 408, 413, 422, 503}
 JSON = {"content-type": "application/json"}
+POST = b"POST /api/%b HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
 
 @dataclass
@@ -103,8 +104,10 @@ class Soak:
 
     def ask_badly(self, draw: random.Random) -> None:
         """Send what cannot be answered, and more than may be sent."""
-        bodies = (b"", b"{", b"[" * 50_000, b"\xff\xfe", b'{"head": 7}', b'{"head": "Nowhere", "relation": "borders"}',
-                  b'{"head": "\\ud800", "relation": "x"}', b"x" * (2**20 + 1), b'{"queries": [' + b"{}," * 5000)  # fmt: skip
+        bodies = (
+            b"", b"{", b"[" * 50_000, b"\xff\xfe", b'{"head": 7}', b'{"head": "Nowhere", "relation": "borders"}',
+            b'{"head": "\\ud800", "relation": "x"}', b"x" * (2**20 + 1), b'{"queries": [' + b"{}," * 5000,
+        )  # fmt: skip
         with httpx.Client(base_url=self.address, timeout=30) as client:
             while not self.is_over:
                 path = draw.choice(("/api/predict", "/api/predict/batch", "/api/score", "/api/discover"))
@@ -117,14 +120,14 @@ class Soak:
 
     def dawdle(self, draw: random.Random) -> None:
         """Send a head or a body a byte now and then, or never take the answer."""
-        head = b"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n"
+        head = POST % (b"predict", 99)
         big = json.dumps({"queries": [{"head": "Germany", "relation": "borders"}] * 40, "top": 1000}).encode()
         while not self.is_over:
             kind = draw.choice(("slow head", "slow body", "slow reader", "silent"))
             with contextlib.suppress(OSError), self._connected() as held:
                 if kind == "slow reader":
                     held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                    held.sendall(head.replace(b"/predict", b"/predict/batch").replace(b"99", b"%d" % len(big)) + big)
+                    held.sendall(POST % (b"predict/batch", len(big)) + big)
                     time.sleep(min(20.0, max(0.0, self.end - time.monotonic())))
                 elif kind != "silent":
                     held.sendall(head[:20] if kind == "slow head" else head)
@@ -138,9 +141,8 @@ class Soak:
     def leave(self, draw: random.Random) -> None:
         """Go away in the middle."""
         body = b'{"head": "Germany", "relation": "borders"}'
-        head = b"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
         while not self.is_over:
-            whole = head % len(body) + body
+            whole = POST % (b"predict", len(body)) + body
             with contextlib.suppress(OSError), self._connected() as held:
                 held.sendall(whole[: draw.randrange(1, len(whole) + 1)])
             self.tally.record("left", "early")
@@ -180,14 +182,23 @@ class Soak:
             time.sleep(every)
 
 
-_GETS = {"/api/entities", "/api/similar", "/api/facts", "/api/neighbourhood", "/api/relations", "/api/run", "/metrics"}
+_GETS = {
+    "/api/entities",
+    "/api/similar",
+    "/api/facts",
+    "/api/neighbourhood",
+    "/api/relations",
+    "/api/run",
+    "/metrics",
+}
 
 
 def _questions(head: str, relation: str, tail: str) -> list[tuple[str, dict[str, Any]]]:
     asked = {"head": head, "relation": relation}
     whole = asked | {"tail": tail}
     return [
-        ("/api/predict", asked | {"top": 10}), ("/api/predict", {"relation": relation, "tail": tail, "exclude_known": True}),
+        ("/api/predict", asked | {"top": 10}),
+        ("/api/predict", {"relation": relation, "tail": tail, "exclude_known": True}),
         ("/api/predict", asked | {"coverages": True}), ("/api/predict/batch", {"queries": [asked] * 5, "top": 20}),
         ("/api/score", {"triples": [whole] * 3}), ("/api/answer-set", asked | {"coverage": 0.8, "top": 50}),
         ("/api/support", whole), ("/api/entities", {"search": head[:3]}), ("/api/similar", {"entity": head}),

@@ -2,8 +2,8 @@
 
     python scripts/fuzz.py readers --cases 100000 --seed 0
 
-Each case is a function of target, seed and number. Nothing may go wrong but by an error of ours that names the file; a
-case that does go wrong is printed as the command that has it again. `--start` goes on where an earlier call ended.
+Each case is a function of target, seed and number. Nothing may go wrong but by an error of ours that names the file;
+a case that does go wrong is printed as the command that has it again. `--start` goes on where an earlier call ended.
 With atheris installed, `--atheris` lets coverage guide the cases instead, until interrupted or for `--cases`.
 """
 
@@ -58,7 +58,7 @@ def main() -> None:
         if chosen.atheris:
             _guided(chosen.target, chosen.cases, Path(place))
             return
-        from fuzzing.cases import Failure, run_cases
+        from fuzzing.cases import CrashError, run_cases
         from fuzzing.targets import make_target
 
         logging.disable(logging.CRITICAL)
@@ -72,7 +72,7 @@ def main() -> None:
 
         try:
             outcomes = run_cases(chosen.target, target, chosen.cases, chosen.seed, chosen.start, progress)
-        except Failure as failure:
+        except CrashError as failure:
             sys.exit(f"\n{failure}")
         finally:
             target.close()
@@ -91,7 +91,9 @@ def _guided(name: str, cases: int, folder: Path) -> None:
 
         target = make_target(name, folder)
     logging.disable(logging.CRITICAL)
-    atheris.Setup([sys.argv[0], f"-runs={cases}", "-max_len=4096"], lambda data: target.case(FromBytes(data)) and None)
+    atheris.Setup(
+        [sys.argv[0], f"-runs={cases}", "-max_len=4096"], lambda data: target.case(FromBytes(data)) and None
+    )
     atheris.Fuzz()
 
 

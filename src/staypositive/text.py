@@ -1,4 +1,4 @@
-"""Text from outside, made fit to be shown: labels are data, and a terminal or a page must not take them for orders."""
+"""Text from outside, made fit to be shown: labels are data, which no terminal or page may take for orders."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def misfit_of(instance: Any) -> str:
 
 
 @cache
-def _fields(kind: type) -> dict[str, Any]:
+def _fields(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind)]
     return {name: hints[name] for name in names if get_origin(hints[name]) is not ClassVar}

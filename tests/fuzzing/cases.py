@@ -29,22 +29,22 @@ class Target(ABC):
     def case(self, draw: random.Random) -> str:
         """Run one case and return how it went; anything wrong is an exception."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # most hold nothing
         """Let go of what is held."""
 
 
-class Refused(AssertionError):
+class UnnamedError(AssertionError):
     """An error of ours that does not say what it should."""
 
 
-class Failure(Exception):
+class CrashError(Exception):
     """A case that went wrong, and how to have it again."""
 
 
 def named_refusal(error: StayPositiveError, *names: str) -> str:
     """Return how a refusal is counted; its message must name the file that it is about."""
     if not any(name in str(error) for name in names):
-        raise Refused(f"{type(error).__name__} does not name {' or '.join(names)}: {error}") from error
+        raise UnnamedError(f"{type(error).__name__} does not name {' or '.join(names)}: {error}") from error
     return f"refused: {type(error).__name__}"
 
 
@@ -64,7 +64,7 @@ def run_cases(
                 outcomes[target.case(random.Random(f"{name}/{seed}/{number}"))] += 1
         except Exception as error:
             again = f"python scripts/fuzz.py {name} --seed {seed} --start {number} --cases 1"
-            raise Failure(f"{again}\n{traceback.format_exc()}") from error
+            raise CrashError(f"{again}\n{traceback.format_exc()}") from error
         if progress is not None and (number + 1 - start) % 1000 == 0:
             progress(number + 1 - start, outcomes)
     return outcomes

@@ -39,7 +39,8 @@ VERBS = (
     ["predict", "RUN", "--head", "p0", "--relation", "left", "--top", "3"], ["predict", "RUN", "--similar", "p1"],
     ["predict", "RUN", "--queries", "FILE"], ["predict", "RUN", "-r", "left", "-t", "p2", "--candidates", "range"],
     ["evaluate", "RUN", "--split", "valid", "--json"], ["census", "RUN", "--samples", "5", "--seed", "1"],
-    ["discover", "RUN", "--relations", "left", "--top", "2"], ["support", "RUN", "-h", "p0", "-r", "left", "-t", "p1"],
+    ["discover", "RUN", "--relations", "left", "--top", "2"], ["support", "RUN", "-h", "p0", "-r", "left",
+    "-t", "p1"],
     ["datasets", "show", "FILE", "--no-header"], ["datasets", "list"], ["datasets", "clean", "FILE", "--out", "OUT"],
     ["export", "RUN", "--what", "graph", "--out", "OUT"], ["extend", "RUN", "FILE", "--out", "OUT"],
     ["train", "FILE", "--epochs", "1", "--dim", "2", "--out", "OUT", "--force"], ["--version"], ["calibrate", "RUN"],
@@ -152,8 +153,18 @@ class Configs(Target):
 
 
 def _word(draw: random.Random) -> str:
-    flags = ("--json", "--quiet", "-v", "--top", "--prior", "--coverage", "--head", "--split", "--seed", "--threshold", "--dropout")
+    flags = (
+        "--json",
+        "--quiet",
+        "-v",
+        "--top",
+        "--prior",
+        "--coverage",
+        "--head",
+        "--split",
+        "--seed",
+        "--threshold",
+        "--dropout",
+    )
     word = draw.choice((draw.choice(HOSTILE), text(draw), str(scalar(draw))[:50], draw.choice(flags), "geo-demo"))
     return word.replace("\0", "")  # which no argument can hold
-
-

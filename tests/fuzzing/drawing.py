@@ -9,15 +9,22 @@ import struct
 from typing import Any
 
 HOSTILE = (
-    "", " ", "\t", "\n", "\r", "\r\n", "\0", "\x1b[31m", "\x1b]0;x\a", "\x9b31m", "\x7f", "\ufeff", "\u2028", "\u202e", "\u2066",
-    "\ud800", "\U0010ffff", "é", "ﷺ", "👩‍👩‍👧", "nan", "NaN", "inf", "-inf", "1e999", "-1", "0", "1", "1.5", "0x10", "١",
-    "?", "=cmd()", "+1", "-1+1", "@x", "[red]", "[link=http://x]y[/link]", "[/]", ":smile:", "{0}", "%s", "${x}", "$(x)", "`x`",
-    "<script>", "</style>", "&amp;", '"', "'", '""', "\\", "\\u0000", "/", "..", "../..", "/etc/passwd", "C:\\x", "//x", "~", "\0x",
-    "head", "relation", "tail", "label", "confidence", "None", "null", "true", "_:b1", "<a>", "http://x/", "urn:x", "a" * 300,
-    "9" * 40, "1e308", "-0.0", "train", "geo", "geo-demo", "--help", "-", "--", "[", "]", "{", "}", ",", ";", "#", "@prefix",
+    "", " ", "\t", "\n", "\r", "\r\n", "\0", "\x1b[31m", "\x1b]0;x\a", "\x9b31m", "\x7f", "\ufeff", "\u2028",
+    "\u202e", "\u2066",
+    "\ud800", "\U0010ffff", "é", "ﷺ", "👩‍👩‍👧", "nan", "NaN", "inf", "-inf", "1e999", "-1", "0", "1", "1.5",
+    "0x10", "١",
+    "?", "=cmd()", "+1", "-1+1", "@x", "[red]", "[link=http://x]y[/link]", "[/]", ":smile:", "{0}", "%s",
+    "${x}", "$(x)", "`x`",
+    "<script>", "</style>", "&amp;", '"', "'", '""', "\\", "\\u0000", "/", "..", "../..", "/etc/passwd",
+    "C:\\x", "//x", "~", "\0x",
+    "head", "relation", "tail", "label", "confidence", "None", "null", "true", "_:b1", "<a>", "http://x/",
+    "urn:x", "a" * 300,
+    "9" * 40, "1e308", "-0.0", "train", "geo", "geo-demo", "--help", "-", "--", "[", "]", "{", "}", ",", ";",
+    "#", "@prefix",
 )  # fmt: skip
 NUMBERS: tuple[Any, ...] = (
-    0, 1, -1, 2, 7, 127, 128, 255, 256, 2**15, 2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, 2**63, 2**64, 10**12, 10**30,
+    0, 1, -1, 2, 7, 127, 128, 255, 256, 2**15, 2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, 2**63,
+    2**64, 10**12, 10**30,
     10**400, -(2**31), -(2**63), 0.0, -0.0, 0.5, 1.5, 1e-300, 1e300, 1e308, float("nan"), float("inf"), float("-inf"),
 )  # fmt: skip
 
@@ -26,7 +33,9 @@ def text(draw: random.Random) -> str:
     """Some text, hostile more often than not."""
     if draw.random() < 0.6:
         return "".join(draw.choice(HOSTILE) for _ in range(draw.choice((1, 1, 1, 2, 3))))
-    return "".join(chr(draw.choice((draw.randrange(32, 127), draw.randrange(0x800), 0x4E2D))) for _ in range(draw.randrange(12)))
+    return "".join(
+        chr(draw.choice((draw.randrange(32, 127), draw.randrange(0x800), 0x4E2D))) for _ in range(draw.randrange(12))
+    )
 
 
 def scalar(draw: random.Random) -> Any:
@@ -74,7 +83,9 @@ def _mutate_once(draw: random.Random, value: Any) -> Any:
     elif way == 2:
         holder[key] = scalar(draw)
     elif way == 3 and isinstance(old, int | float) and not isinstance(old, bool):
-        holder[key] = draw.choice((-old, old + 1, old * 1000, str(old), old * 0.5 if abs(old) < 2**60 else 0.5, [old], bool(old)))
+        holder[key] = draw.choice(
+            (-old, old + 1, old * 1000, str(old), old * 0.5 if abs(old) < 2**60 else 0.5, [old], bool(old))
+        )
     elif way == 3 and isinstance(old, str):
         holder[key] = draw.choice((old + text(draw), old[1:], old.upper(), [old], {"": old}, None))
     elif way == 4 and isinstance(holder, list):
@@ -133,7 +144,9 @@ def mutated_bytes(draw: random.Random, data: bytes, other: bytes = b"") -> bytes
             start = draw.randrange(len(other) + 1)
             held[at:at] = other[start : start + draw.choice((4, 64, 1024))]
         elif way == 7:
-            held[at:end] = struct.pack(draw.choice("<>") + "q", draw.choice((0, 1, -1, 2**31, 2**62, 255)))[: max(1, end - at)]
+            held[at:end] = struct.pack(draw.choice("<>") + "q", draw.choice((0, 1, -1, 2**31, 2**62, 255)))[
+                : max(1, end - at)
+            ]
         else:
             held[at:end] = draw.choice((b"\t", b"\n", b"\r\n", b'"', b"\0", b"\xff", b",", b" "))
     return bytes(held)

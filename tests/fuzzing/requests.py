@@ -16,8 +16,10 @@ from fuzzing.runs import small_graph
 from staypositive.service import Limits, create_app
 
 BODIES: dict[str, Any] = {
-    "/api/predict": {"head": "p0", "relation": "left", "top": 3, "exclude_known": True, "candidates": ["p1"], "prior": 0.1},
-    "/api/predict/batch": {"queries": [{"head": "p0", "relation": "left"}, {"relation": "right", "tail": "p2"}], "top": 2},
+    "/api/predict": {"head": "p0", "relation": "left",
+    "top": 3, "exclude_known": True, "candidates": ["p1"], "prior": 0.1},
+    "/api/predict/batch": {"queries": [{"head": "p0", "relation": "left"}, {"relation": "right",
+    "tail": "p2"}], "top": 2},
     "/api/score": {"triples": [{"head": "p0", "relation": "left", "tail": "p1"}], "prior": 0.2},
     "/api/answer-set": {"head": "p0", "relation": "left", "coverage": 0.5, "top": 4, "per_relation": False},
     "/api/support": {"head": "p0", "relation": "left", "tail": "p1", "top": 2},
@@ -29,7 +31,14 @@ QUERIES: dict[str, dict[str, Any]] = {
     "/api/census": {"threshold": 0.5, "prior": 0.1, "samples": 5}, "/api/relations": {}, "/api/run": {},
     "/health": {}, "/ready": {}, "/metrics": {}, "/openapi.json": {}, "/": {}, "/docs": {}, "/assets/app.js": {},
 }  # fmt: skip
-KINDS = (b"application/json", b"application/json; charset=utf-16", b"text/plain", b"", b"multipart/form-data; boundary=x", b"\xff")
+KINDS = (
+    b"application/json",
+    b"application/json; charset=utf-16",
+    b"text/plain",
+    b"",
+    b"multipart/form-data; boundary=x",
+    b"\xff",
+)
 GOOD = {200, 307, 400, 401, 404, 405, 413, 421, 422, 503}
 
 
@@ -78,10 +87,15 @@ class Requests(Target):
             asked = dict(QUERIES[path])
             if asked and draw.random() < 0.8:
                 asked[draw.choice([*asked, text(draw)])] = scalar(draw)
-            query = "&".join(f"{quote(k, errors='replace')}={quote(str(v)[:2000], errors='replace')}" for k, v in asked.items()).encode()
+            query = "&".join(
+                f"{quote(k, errors='replace')}={quote(str(v)[:2000], errors='replace')}" for k, v in asked.items()
+            ).encode()
             query = mutated_bytes(draw, query) if draw.random() < 0.2 else query
         if draw.random() < 0.03:
-            path, method = draw.choice((path + text(draw), "/" + text(draw))), draw.choice(("GET", "POST", "PUT", "HEAD", "X"))
+            path, method = (
+                draw.choice((path + text(draw), "/" + text(draw))),
+                draw.choice(("GET", "POST", "PUT", "HEAD", "X")),
+            )
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
             "path": path, "raw_path": path.encode("utf-8", "surrogatepass"), "root_path": "", "query_string": query,

@@ -126,7 +126,9 @@ def mutated_tensors(draw: random.Random, data: bytes) -> bytes:
         header[name] = {**header[name], "shape": [draw.choice(NUMBERS[:20]) for _ in range(draw.randrange(4))]}
     elif way == 3:  # numbers of another kind, as many as fit
         name = draw.choice(list(header))
-        kind, width = draw.choice((("F64", 8), ("F16", 2), ("BF16", 2), ("I64", 8), ("BOOL", 1), ("U8", 1), ("F8_E4M3", 1)))
+        kind, width = draw.choice(
+            (("F64", 8), ("F16", 2), ("BF16", 2), ("I64", 8), ("BOOL", 1), ("U8", 1), ("F8_E4M3", 1))
+        )
         count = math.prod(header[name]["shape"])
         header = {name: {"dtype": kind, "shape": header[name]["shape"], "data_offsets": [0, count * width]}}
         body = draw.randbytes(count * width)
@@ -138,4 +140,3 @@ def mutated_tensors(draw: random.Random, data: bytes) -> bytes:
     written = json.dumps(header).encode("utf-8", "surrogatepass")
     stated = draw.choice((2**63, 2**40, 0, 7)) if draw.random() < 0.03 else len(written)
     return struct.pack("<Q", stated) + written + body
-

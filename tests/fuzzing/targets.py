@@ -6,6 +6,8 @@ from pathlib import Path
 
 from fuzzing.cases import Target
 
+TARGETS = ("readers", "runs", "configs", "service")
+
 
 def make_target(name: str, folder: Path) -> Target:
     """Build a target; its libraries are imported only then."""

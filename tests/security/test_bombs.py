@@ -130,7 +130,13 @@ def test_an_encoded_graph_that_claims_a_huge_array_is_refused(planted: sp.Knowle
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a/b", "..", "", 7, None])
 def test_the_name_of_an_encoded_graph_is_no_path(planted: sp.KnowledgeGraph, tmp_path: Path, name: Any) -> None:
-    about = {"name": name, "entities": planted.entities.labels, "relations": planted.relations.labels, "sources": [], "notes": []}
+    about = {
+        "name": name,
+        "entities": planted.entities.labels,
+        "relations": planted.relations.labels,
+        "sources": [],
+        "notes": [],
+    }
     written = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     np.savez(tmp_path / "x.npz", about=written, **planted.arrays())
     with pytest.raises(DataError, match=r"x\.npz: not an encoded graph: .*name"):
@@ -206,7 +212,9 @@ def test_tensors_that_claim_a_huge_shape_are_refused(saved: Path, role: str, sha
 
 
 @linux
-@pytest.mark.parametrize("change", [{"dim": 10**12}, {"n_entities": 10**12}, {"dim": 10**400}, {"n_relations": 2**62}])
+@pytest.mark.parametrize(
+    "change", [{"dim": 10**12}, {"n_entities": 10**12}, {"dim": 10**400}, {"n_relations": 2**62}]
+)
 def test_a_model_that_claims_to_be_huge_is_refused(saved: Path, change: dict[str, int]) -> None:
     path, _ = part(saved, "settings.json")
     settings = json.loads(path.read_text("utf-8"))
@@ -223,7 +231,9 @@ def test_a_header_that_claims_a_huge_length_is_refused(saved: Path) -> None:
         sp.load_run(saved)
 
 
-@pytest.mark.parametrize("data", [b"[" * 200_000, b'{"a":' * 200_000, b"9" * 10_000, b"NaN", b"1e999", b'"\\ud800"', b"\xff"])
+@pytest.mark.parametrize(
+    "data", [b"[" * 200_000, b'{"a":' * 200_000, b"9" * 10_000, b"NaN", b"1e999", b'"\\ud800"', b"\xff"]
+)
 @pytest.mark.parametrize("role", ["settings.json", "labels.json", "history.json", "metrics.json", "provenance.json"])
 def test_strange_json_is_refused(saved: Path, role: str, data: bytes) -> None:
     forge(saved, role, data)
@@ -232,7 +242,14 @@ def test_strange_json_is_refused(saved: Path, role: str, data: bytes) -> None:
 
 
 def test_a_strange_manifest_is_refused(saved: Path) -> None:
-    for data in (b"[" * 200_000, b'{"format": 1e999, "files": {}}', b'{"format": 1, "files": 3}', b"\xff", b"", b" " * 2**21):
+    for data in (
+        b"[" * 200_000,
+        b'{"format": 1e999, "files": {}}',
+        b'{"format": 1, "files": 3}',
+        b"\xff",
+        b"",
+        b" " * 2**21,
+    ):
         (saved / "run.json").write_bytes(data)
         with pytest.raises(RunError, match=r"run\.json is damaged"):
             sp.load_run(saved)
@@ -294,17 +311,23 @@ def test_labels_of_a_run_are_text(saved: Path, label: Any) -> None:
         {"name": "temperature", "base_prior": 0.5, "temperature": 0.0},
         {"name": "isotonic", "base_prior": 0.5, "knots": [0.0, 1.0], "probabilities": [0.1, 1.5]},
         {"name": "isotonic", "base_prior": 0.5, "knots": [0.0, 1.0], "probabilities": [0.1]},
-        {"name": "posterior", "base_prior": 0.5, "statistic": "x", "knots": [0.0], "pooled": [0.0], "relations": [], "curves": []},
-        {"name": "posterior", "base_prior": 0.5, "statistic": "tail", "knots": [0.0], "pooled": [0.0], "relations": [0], "curves": []},
+        {"name": "posterior", "base_prior": 0.5, "statistic": "x",
+        "knots": [0.0], "pooled": [0.0], "relations": [], "curves": []},
+        {"name": "posterior", "base_prior": 0.5, "statistic": "tail",
+        "knots": [0.0], "pooled": [0.0], "relations": [0], "curves": []},
     ],
 )  # fmt: skip
 def test_a_calibrator_that_gives_no_probability_is_refused(saved: Path, calibrator: dict[str, Any]) -> None:
     data = json.dumps(calibrator).encode()
-    path, manifest = part(saved, "labels.json")
+    _, manifest = part(saved, "labels.json")
     (saved / "calibrator.x.json").write_bytes(data)
-    manifest["files"]["calibrator.json"] = {"file": "calibrator.x.json", "sha256": sha256_bytes(data), "bytes": len(data)}
+    manifest["files"]["calibrator.json"] = {
+        "file": "calibrator.x.json",
+        "sha256": sha256_bytes(data),
+        "bytes": len(data),
+    }
     seal(saved, manifest)
-    with pytest.raises(RunError, match="calibrator|Error"):
+    with pytest.raises(RunError, match=r"calibrator|Error"):
         sp.load_run(saved)
 
 
@@ -316,5 +339,3 @@ def test_weights_that_are_no_numbers_are_refused(planted_run: sp.Run, saved: Pat
     forge(saved, "weights.safetensors", save(state))
     with pytest.raises(RunError, match="the weights of entities are not finite numbers"):
         sp.load_run(saved)
-
-

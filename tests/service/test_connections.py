@@ -41,6 +41,17 @@ def is_closed(held: socket.socket) -> bool:
     return True
 
 
+def flood(held: socket.socket, piece: bytes) -> None:
+    """Send a piece again and again, 100 MB in all."""
+    for _ in range(100_000):
+        held.sendall(piece)
+
+
+def posting(path: str, length: int) -> bytes:
+    kind = "host: localhost\r\ncontent-type: application/json"
+    return f"POST /api/{path} HTTP/1.1\r\n{kind}\r\ncontent-length: {length}\r\n\r\n".encode()
+
+
 @pytest.mark.parametrize("start", [b"", b"GET /health HTTP/1.1\r\nhost: loc", b"POST /api/predict HTTP/1.1\r\n"])
 def test_a_head_that_does_not_come_is_not_waited_for(quick: str, start: bytes) -> None:
     with connect(quick) as held:
@@ -64,8 +75,7 @@ def test_a_head_without_end_is_cut_off(quick: str) -> None:
     with connect(quick) as held:
         held.sendall(b"GET /health HTTP/1.1\r\n")
         with pytest.raises(ConnectionError):
-            for number in range(100_000):
-                held.sendall(f"x-{number}: {'a' * 1000}\r\n".encode())
+            flood(held, b"x-long: " + b"a" * 1000 + b"\r\n")
 
 
 def test_a_body_that_dawdles_is_answered_in_time(quick: str) -> None:
@@ -79,10 +89,11 @@ def test_a_body_that_dawdles_is_answered_in_time(quick: str) -> None:
 
 def test_trailers_without_end_are_cut_off(quick: str) -> None:
     with connect(quick) as held:
-        held.sendall(b"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n")
+        held.sendall(
+            b"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n"
+        )
         with pytest.raises(ConnectionError):
-            for number in range(100_000):
-                held.sendall(f"x-{number}: {'a' * 1000}\r\n".encode())
+            flood(held, b"x-long: " + b"a" * 1000 + b"\r\n")
 
 
 def test_the_rest_of_a_refused_body_is_not_read_for_ever(quick: str) -> None:
@@ -90,16 +101,15 @@ def test_the_rest_of_a_refused_body_is_not_read_for_ever(quick: str) -> None:
         held.sendall(b"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000000\r\n\r\n")
         assert held.recv(65536).startswith(b"HTTP/1.1 413")
         with pytest.raises(ConnectionError):
-            for _ in range(10_000):
-                held.sendall(b"a" * 10_000)
+            flood(held, b"a" * 1000)
 
 
 def test_an_answer_that_is_not_taken_is_given_up(quick: str) -> None:
     body = json.dumps({"queries": [ASKED] * 40, "top": 1000}).encode()
-    head = f"POST /api/predict/batch HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+    head = posting("predict/batch", len(body))
     with connect(quick) as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        held.sendall(head.encode() + b"\r\n\r\n" + body)
+        held.sendall(head + body)
         time.sleep(2.5)
         assert is_closed(held)
 
@@ -120,8 +130,8 @@ def test_connections_are_counted(quick: str) -> None:
 
 def test_clients_that_leave_do_no_harm(quick: str) -> None:
     body = json.dumps(ASKED).encode()
-    head = f"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    for part in (head.encode(), head.encode() + body[:5], head.encode() + body):
+    head = posting("predict", len(body))
+    for part in (head, head + body[:5], head + body):
         for _ in range(20):
             with connect(quick) as held:
                 held.sendall(part)

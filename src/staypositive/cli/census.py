@@ -21,7 +21,9 @@ def census_command(
     samples: Annotated[int, typer.Option(min=1, help="Triples drawn of each relation for the estimate.")] = 100_000,
     exact: Annotated[bool, typer.Option("--exact", help="Count them all too: |E|² scores a relation.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
-    output: Annotated[Path | None, typer.Option("--out", "-o", help="Write the table as .csv, .tsv or .parquet.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the table as .csv, .tsv or .parquet.")
+    ] = None,
     spreadsheet_safe: SafeFlag = False,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,

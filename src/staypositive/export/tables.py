@@ -7,7 +7,7 @@ import io
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from staypositive.errors import InputError
 from staypositive.export.ntriples import with_probabilities
@@ -34,7 +34,7 @@ def _csv(table: pd.DataFrame) -> bytes:
 def _separated(table: pd.DataFrame, mark: str) -> bytes:
     """Return a table as text; a cell is quoted where it must be, and all are where a carriage return is in one."""
     has_return = any("\r" in cell for name in table for cell in table[name] if isinstance(cell, str))
-    quoting = csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL
     return str(table.to_csv(sep=mark, index=False, lineterminator="\n", quoting=quoting)).encode("utf-8")
 
 

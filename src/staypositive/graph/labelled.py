@@ -151,7 +151,9 @@ def require_labels(found: LabelledTriples) -> LabelledTriples:
         is_wrong = np.column_stack([np.isin(found.ids[:, i], wrong[i % 2]) for i in range(3)])
         row, column = np.argwhere(is_wrong)[0].tolist()
         label = vocabularies[column % 2][found.ids[row, column]]
-        raise found.error(f"the {ROLES[column]} {'is not text: ' + repr(label) if label.strip() else 'is empty'}", row)
+        raise found.error(
+            f"the {ROLES[column]} {'is not text: ' + repr(label) if label.strip() else 'is empty'}", row
+        )
     return found
 
 

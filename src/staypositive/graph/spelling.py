@@ -1,4 +1,4 @@
-"""Labels spelt like another one: what was probably meant, found without comparing with each label letter by letter."""
+"""Labels spelt like another one: what was probably meant, without comparing each label letter by letter."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Spelling:
         return [self.labels[known] for known in dict.fromkeys([*close[:1], *begins[:2], *close, *begins])][:most]
 
     def _promising(self, wanted: str) -> list[str]:
-        """Return the labels that share the most letters with a text: twice those over both lengths bounds likeness."""
+        """Return the labels that share most letters with a text: twice those over both lengths bounds likeness."""
         coded = np.frombuffer(wanted.encode("utf-8", "replace"), dtype=np.uint8)
         own = np.minimum(np.bincount(coded % BINS, minlength=BINS), 255).astype(np.uint8)
         shared = np.minimum(self.counts, own).sum(axis=1, dtype=np.int64)

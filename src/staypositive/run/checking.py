@@ -42,7 +42,7 @@ def read_plain(path: Path, most: int) -> bytes:
 
 
 def parsed(data: bytes) -> Any:
-    """Read JSON as strictly as it is written: finite numbers and whole characters, so that it can be written again."""
+    """Read JSON as strictly as it is written, finite numbers and whole characters, so that it can be kept again."""
     value = json.loads(data, parse_float=_finite, parse_constant=_finite)
     if b"\\ud" in data.lower():  # half of a surrogate pair can only be spelt so
         json.dumps(value, ensure_ascii=False).encode("utf-8")
@@ -100,7 +100,8 @@ def require_calibrator(calibrator: Calibrator, graph: KnowledgeGraph) -> None:
     with np.errstate(all="ignore"):
         if isinstance(calibrator, FeatureCalibrator):
             relations = np.arange(len(scores)) % len(graph.relations)
-            given = calibrator.apply_features(Features(relations, *([scores] * 4), np.zeros(len(scores))))
+            features = Features(relations, scores, scores, scores, scores, np.zeros(len(scores)))
+            given = calibrator.apply_features(features)
         else:
             given = calibrator.apply(scores)
     if given.shape != scores.shape or not np.isfinite(given).all():

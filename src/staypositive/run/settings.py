@@ -121,9 +121,9 @@ def _objective(name: Any, options: dict[str, Any]) -> Objective:
     if not isinstance(name, str):
         raise SettingError(f"an objective goes by its name, got {name!r:.80}")
     objective_options(name)  # an unknown name is an error
-    for option, value in options.items():
+    for key, value in options.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise SettingError(f"{option} must be a finite number, got {value}")
+            raise SettingError(f"{key} must be a finite number, got {value}")
     wrong = misfit(OBJECTIVES[name], options)
     if wrong:
         raise SettingError(f"{wrong} (an option of {name})")

@@ -26,7 +26,8 @@ def require_modest(path: Path, packed: int, unpacked: int) -> None:
     """Refuse a file that unpacks to far more than triples ever would: a few bytes could fill the memory."""
     if unpacked > max(MOST_UNPACKED, MOST_TIMES * packed):
         raise DataError(
-            f"it unpacks to more than {MOST_TIMES} times its {packed:,} bytes; if that is meant, unpack it first", path
+            f"it unpacks to more than {MOST_TIMES} times its {packed:,} bytes; if that is meant, unpack it first",
+            path,
         )
 
 

@@ -36,14 +36,14 @@ def read_parquet(path: Path) -> LabelledTriples:
             wanted = [names[place] for place in (*triple, *others) if place is not None]
             for batch in file.iter_batches(ROWS, columns=wanted):
                 add_table(batch.schema.names, lambda place, batch=batch: _values(batch.column(place)), encoder)  # type: ignore[misc]
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", path) from error
-    except ValueError as error:  # pyarrow's own errors are of this kind
-        raise DataError(f"not a readable Parquet file: {error}", path) from None
     except DataError:
         raise
     except InputError as error:
         raise DataError(str(error), path) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", path) from error
+    except Exception as error:  # pyarrow has an error for each way in which bytes can be wrong
+        raise DataError(f"not a readable Parquet file: {error or type(error).__name__}", path) from error
     if not encoder.rows:
         raise DataError("no triples here", path)
     return encoder.finish(Source(path.name, digest, encoder.rows))
