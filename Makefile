@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 PYKEEN := .venv/.pykeen
 IO := .venv/.io
 
-.PHONY: demo test test-slow test-gpu test-pykeen test-io test-tune test-browser check lint types layers docs format clean
+.PHONY: demo fuzz test test-slow test-gpu test-pykeen test-io test-tune test-browser check lint types layers docs format clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -50,6 +50,11 @@ test-tune: $(STAMP)  ## tests of the search and of the trackers, with Optuna, Te
 test-browser: $(STAMP)  ## explorer and report in headless Chromium, with pictures in site/pictures; needs chromium and chromedriver
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"
 	STAYPOSITIVE_PICTURES=site/pictures $(BIN)/python -m pytest -m browser tests/service tests/reports
+
+FUZZ_CASES ?= 100000
+fuzz: $(STAMP)  ## readers, run folders, settings and requests, mutated: so many cases each, in some minutes each
+	for target in readers runs configs service; do \
+		$(BIN)/python scripts/fuzz.py $$target --cases $(FUZZ_CASES) || exit 1; done
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -4,8 +4,8 @@
 
 `staypositive serve` runs as a process of its own on loopback, from a copy of geo-demo. Clients ask good questions;
 others send broken, oversized and endless requests, dawdle byte by byte, or leave early; a vandal replaces, damages
-and deletes the folder that is served. Memory, open files, threads and latency are sampled. It fails if the service ends,
-answers with a 5xx other than 503, or grows.
+and deletes the folder that is served. Memory, open files, threads and latency are sampled. It fails if the service
+ends, answers with a 5xx other than 503, or grows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from staypositive.experiments.index import COLUMNS
 from staypositive.run.packaged import find_run
 from staypositive.run.provenance import code_commit
 
-PATIENCE = 5.0
+PATIENCE = 10.0
 """The service's own limit on a request, short so that many slow ones come to their end."""
 MOST_GROWTH = 1.10
 """Memory at the end over memory when warm."""
@@ -319,6 +319,8 @@ def main() -> None:
     for kind, count in sorted(tally.statuses.items()):
         print(f"{count:>9,}  {kind}")
     found = figures(tally)
+    tenths = np.array_split([sample["rss_mb"] for sample in tally.samples], 10)
+    print("memory by tenths of the time, MB:", *(f"{np.median(part):.0f}" for part in tenths if len(part)))
     print(json.dumps({name: round(value, 2) for name, (value, _) in found.items()}, indent=1))
     if chosen.rows is not None:
         common = {

@@ -50,7 +50,8 @@ def misfit(kind: type, values: Mapping[str, object]) -> str:
 
 def misfit_of(instance: Any) -> str:
     """Return what is wrong with the first value of a dataclass's instance that does not fit its field, or nothing."""
-    return misfit(type(instance), {name: getattr(instance, name) for name in _fields(type(instance))})
+    kind: Any = type(instance)
+    return misfit(kind, {name: getattr(instance, name) for name in _fields(kind)})
 
 
 @cache

@@ -12,6 +12,8 @@ MOST_QUERIES = 1000
 """Queries or triples of one batch."""
 MOST_ROWS = 50_000
 """Answers of one batch: queries × top."""
+MOST_QUICK = 2_000
+"""Answers of a batch that goes the way of single questions; larger ones wait with long work, and hold nobody up."""
 MOST_CANDIDATES = 10_000
 MOST_SUPPORT = 100
 MOST_NEIGHBOURS = 60
