@@ -96,7 +96,7 @@ def require_calibrator(calibrator: Calibrator, graph: KnowledgeGraph) -> None:
     wrong = misfit_of(calibrator)
     if wrong or not 0 < calibrator.base_prior < 1:
         raise RunError(f"the calibrator {calibrator.name} {wrong or 'has a prior that is no probability'}")
-    scores = np.concatenate([np.linspace(-60, 60, 61), _numbers(calibrator.as_dict())])
+    scores = np.concatenate([np.linspace(-60, 60, 61), np.clip(_numbers(calibrator.as_dict()), -60, 60)])
     with np.errstate(all="ignore"):
         if isinstance(calibrator, FeatureCalibrator):
             relations = np.arange(len(scores)) % len(graph.relations)
@@ -109,9 +109,9 @@ def require_calibrator(calibrator: Calibrator, graph: KnowledgeGraph) -> None:
 
 
 def _numbers(value: Any) -> list[float]:
-    """Return every number of a tree, kept to where scores can be."""
+    """Return every number of a tree."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
         return [number for part in value for number in _numbers(part)]
-    return [float(np.clip(value, -60, 60))] if isinstance(value, int | float) else []
+    return [float(value)] if isinstance(value, int | float) else []
