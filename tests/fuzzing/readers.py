@@ -32,8 +32,9 @@ NT = (
 )
 TTL = b'@prefix ex: <http://x/> .\nex:a ex:p ex:b ; ex:q "l"@en , 5 .\n[ ex:p ex:a ] ex:q (ex:a ex:b) .\n'
 XML = (
-    b'<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://x/">'
-    b'<rdf:Description rdf:about="http://x/a"><e:p rdf:resource="http://x/b"/></rdf:Description></rdf:RDF>'
+    b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e "http://x/">]><rdf:RDF '
+    b'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://x/">'
+    b'<rdf:Description rdf:about="http://x/a"><e:p rdf:resource="&e;b"/></rdf:Description></rdf:RDF>'
 )
 TRIG = b"@prefix ex: <http://x/> .\nex:g { ex:a ex:p ex:b . }\n"
 NQ = b"<http://x/a> <http://x/p> <http://x/b> <http://x/g> .\n"
