@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -106,7 +108,7 @@ class Configs(Target):
         words = [places.get(word, word) for word in words]
         said, exits = io.StringIO(), 0
         with (
-            contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), contextlib.chdir(self.folder),
+            contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _inside(self.folder),
             patch("sys.argv", ["staypositive", *words]), patch("staypositive.cli.app", self._call),
         ):  # fmt: skip
             try:
@@ -150,6 +152,17 @@ class Configs(Target):
         except SettingError:
             return "model: refused"
         return "settings"
+
+
+@contextlib.contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    """Be in a folder for a while: commands write to where they are."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _word(draw: random.Random) -> str:
