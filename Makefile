@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 PYKEEN := .venv/.pykeen
 IO := .venv/.io
 
-.PHONY: demo test test-slow test-gpu test-pykeen test-io test-tune test-browser test-package check lint types layers docs format clean
+.PHONY: demo fuzz test test-slow test-gpu test-pykeen test-io test-tune test-browser test-package check lint types layers docs format clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -53,6 +53,11 @@ test-browser: $(STAMP)  ## explorer and report in headless Chromium, with pictur
 
 test-package: $(STAMP)  ## wheel and sdist: what is in them, and the wheel at work in an environment of its own
 	$(BIN)/python -m pytest tests/test_package.py
+
+FUZZ_CASES ?= 100000
+fuzz: $(STAMP)  ## readers, run folders, settings and requests, mutated: so many cases each, in some minutes each
+	for target in readers runs configs service; do \
+		$(BIN)/python scripts/fuzz.py $$target --cases $(FUZZ_CASES) || exit 1; done
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

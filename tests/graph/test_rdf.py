@@ -137,3 +137,31 @@ def test_zstd(tmp_path: Path) -> None:
     (tmp_path / "y.tsv.zst").write_bytes(zstandard.ZstdCompressor().compress(b"a\tr\tb\n" * 9)[:-6])
     with pytest.raises(DataError, match="the zstd data is damaged: it ends before its last frame does"):
         read_triples(tmp_path / "y.tsv.zst")
+
+
+XML = (
+    '<?xml version="1.0"?><!DOCTYPE rdf:RDF [{}]><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+    'xmlns:e="http://x/"><rdf:Description rdf:about="http://x/a"><e:p rdf:resource="{}"/></rdf:Description></rdf:RDF>'
+)
+
+
+def test_entities_for_namespaces_are_read(tmp_path):
+    path = tmp_path / "x.rdf"
+    for padding in ("", " " * 8170, " " * 65500):  # a declaration may lie across two pieces
+        path.write_text(XML.format(f'{padding}<!ENTITY ex "http://example.org/">', "&ex;b"))
+        assert list(read_triples(path).entities) == ["http://x/a", "http://example.org/b"]
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        '<!ENTITY l0 "lol"><!ENTITY l1 "&l0;&l0;">', '<!ENTITY l0 "a>"><!ENTITY l1 "b&l0;">', '<!ENTITY x SYSTEM "file:///etc/hostname">',
+        "<!ENTITY x '&#38;l0;'>", f'<!ENTITY x "{"a" * 201}">', '<!ENTITY % x "y">', '<!ENTITY a"b" "&x;">',
+        " " * 8190 + '<!ENTITY l1 "&l0;&l0;">',
+    ],
+)  # fmt: skip
+def test_entities_that_grow_are_refused(tmp_path, declared):
+    path = tmp_path / "x.rdf"
+    path.write_text(XML.format(declared, "b"))
+    with pytest.raises(DataError, match=r"x\.rdf: it declares an entity that is not short, plain text"):
+        read_triples(path)

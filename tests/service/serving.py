@@ -12,14 +12,16 @@ from typing import Any
 import uvicorn
 
 import staypositive as sp
-from staypositive.service import create_app
+from staypositive.service import Limits, create_app
+from staypositive.service.connections import protocol
 
 
 @contextmanager
 def serving(run: sp.Run, **options: Any) -> Iterator[str]:
     """Serve a run; give its address."""
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(create_app(run, **options), log_level="critical", lifespan="on")
+    http = protocol(options.get("limits") or Limits())
+    config = uvicorn.Config(create_app(run, **options), http=http, ws="none", log_level="critical", lifespan="on")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

@@ -23,6 +23,7 @@ from staypositive.cli.train import train_command
 from staypositive.cli.tune import tune_command
 from staypositive.errors import InputError, StayPositiveError
 from staypositive.run.memory import ran_out_of_memory
+from staypositive.text import visible
 from staypositive.version import __version__
 
 app = typer.Typer(
@@ -69,10 +70,10 @@ def main() -> None:
     try:
         app()
     except StayPositiveError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(visible(f"error: {error}"), err=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
     except OSError as error:  # a file or folder of the user's, whichever command met it
-        typer.echo(f"error: {error.filename or ''}: {error.strerror or error}", err=True)
+        typer.echo(visible(f"error: {error.filename or ''}: {error.strerror or error}"), err=True)
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
         if not ran_out_of_memory(error):

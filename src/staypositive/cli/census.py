@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag
+from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, SafeFlag, Speaker, VerboseFlag
 from staypositive.cli.tables import frame_rows
+from staypositive.export import require_table_path, write_table
 from staypositive.inference.census import take_census
 from staypositive.run import load_run
 
@@ -20,7 +21,10 @@ def census_command(
     samples: Annotated[int, typer.Option(min=1, help="Triples drawn of each relation for the estimate.")] = 100_000,
     exact: Annotated[bool, typer.Option("--exact", help="Count them all too: |E|² scores a relation.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
-    output: Annotated[Path | None, typer.Option("--out", "-o", help="Write the table as CSV.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the table as .csv, .tsv or .parquet.")
+    ] = None,
+    spreadsheet_safe: SafeFlag = False,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
@@ -36,13 +40,15 @@ def census_command(
 
     """
     speaker = Speaker(as_json, quiet, verbose)
+    if output is not None:
+        require_table_path(output)
     held = load_run(run)
     with speaker.progress("relations", len(held.graph.relations)) as done:
         table = take_census(
             held.predictor, threshold=threshold, prior=prior, samples=samples, exact=exact, seed=seed, progress=done
         )
     if output is not None:
-        table.to_csv(output, index=False)
+        write_table(table, output, spreadsheet_safe=spreadsheet_safe)
         speaker.say(f"written to {output}")
     speaker.table(
         f"All triples by relation; likely: probability ≥ {threshold:g}", list(table.columns), frame_rows(table)

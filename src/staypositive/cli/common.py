@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 import sys
@@ -15,16 +14,21 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.logging import RichHandler
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from staypositive.completion import complete_run
 from staypositive.run import Run, is_packaged
+from staypositive.text import visible, visible_json
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but results and errors.")]
 VerboseFlag = Annotated[bool, typer.Option("--verbose", "-v", help="Say more about what is done.")]
+SafeFlag = Annotated[
+    bool,
+    typer.Option("--spreadsheet-safe", help="Put ' before labels of a CSV or TSV that a spreadsheet would run."),
+]
 RunArgument = Annotated[
     Path,
     typer.Argument(
@@ -63,29 +67,31 @@ class Speaker:
         self.out, self.err = Console(highlight=False), Console(stderr=True, highlight=False)
         level = logging.ERROR if quiet or not warnings else logging.INFO if verbose else logging.WARNING
         handler = RichHandler(console=self.err, show_time=False, show_path=False)
-        logging.basicConfig(level=level, format="%(message)s", handlers=[handler], force=True)
+        handler.setFormatter(VisibleFormatter("%(message)s"))
+        logging.basicConfig(level=level, handlers=[handler], force=True)
 
-    def say(self, text: str) -> None:
-        """Print a sentence for people."""
+    def say(self, *lines: str) -> None:
+        """Print sentences for people, each on its own line whatever labels stand in it."""
         if not self.quiet and not self.as_json:
-            self.out.print(escape(text), soft_wrap=True)
+            for line in lines:
+                self.out.print(Text(visible(line)), soft_wrap=True)
 
     def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Print a table for people; numbers to the right."""
         if self.as_json:
             return
-        table = Table(title=escape(title), title_justify="left", title_style="bold", header_style="", box=SIMPLE_HEAD)
+        table = Table(title=_shown(title), title_justify="left", title_style="bold", header_style="", box=SIMPLE_HEAD)
         for column, name in enumerate(header):
             numeric = bool(rows) and all(isinstance(row[column], int | float | None) for row in rows)
-            table.add_column(escape(name), justify="right" if numeric else "left", overflow="fold")
+            table.add_column(_shown(name), justify="right" if numeric else "left", overflow="fold")
         for row in rows:
-            table.add_row(*(escape(show(cell)) for cell in row))
+            table.add_row(*(_shown(show(cell)) for cell in row))
         self.out.print(table)
 
     def result(self, value: Any) -> None:
         """Print the result as JSON, if that was asked for."""
         if self.as_json:
-            typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
+            typer.echo(visible_json(value))
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
@@ -94,6 +100,23 @@ class Speaker:
         with Progress(*columns, console=self.err, transient=True, disable=self.quiet) as bar:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.advance(task, done)
+
+
+class VisibleFormatter(logging.Formatter):
+    """Log records as single lines of what can be seen; the traceback behind one keeps its lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the library's name
+        """Return the message, nothing in it an order to the terminal."""
+        return visible(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """Return the traceback line by line."""
+        return "\n".join(map(visible, super().formatException(ei).split("\n")))
+
+
+def _shown(text: str) -> Text:
+    """Return text for a table: no markup, no emoji codes, no orders to the terminal."""
+    return Text(visible(text))
 
 
 def show(cell: Any) -> str:

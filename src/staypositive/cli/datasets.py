@@ -80,8 +80,7 @@ def _describe(graph: KnowledgeGraph, speaker: Speaker) -> None:
     speaker.table(f"{graph.name}", list(counts), [list(counts.values())])
     lines = report.lines() or ["nothing odd: no duplicates, leaks, contradictions or unseen entities"]
     for line in [*graph.notes, *lines]:
-        if not speaker.as_json:
-            typer.echo(f"- {line}")
+        speaker.say(f"- {line}")
     sources = [{"name": s.name, "sha256": s.sha256, "rows": s.rows} for s in graph.sources]
     said = {"notes": list(graph.notes), "report": report.as_dict()}
     speaker.result({"name": graph.name, "counts": counts, **said, "sources": sources})

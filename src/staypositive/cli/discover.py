@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag
+from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, SafeFlag, Speaker, VerboseFlag
 from staypositive.cli.tables import frame_rows
 from staypositive.export import require_table_path, write_table
 from staypositive.files import write_atomic
@@ -37,6 +37,7 @@ def discover_command(
         Path | None,
         typer.Option("--out", "-o", help="Write .tsv, .csv, .parquet or .nt; goes on where it was stopped."),
     ] = None,
+    spreadsheet_safe: SafeFlag = False,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
@@ -72,7 +73,7 @@ def discover_command(
     table = kept.table().sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)
     table = table if top is None else table.head(top)
     if out is not None:
-        write_table(table, out)
+        write_table(table, out, spreadsheet_safe=spreadsheet_safe)
         kept.remove()
         speaker.say(f"{len(table):,} new triples written to {out}")
     else:
@@ -133,7 +134,9 @@ class Partial:
         if note.exists() and json.loads(note.read_text("utf-8")) == self.asked:
             for path in folder.glob("*.tsv"):
                 types = {"head": str, "relation": str, "tail": str}
-                self.parts[int(path.stem)] = pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False)
+                self.parts[int(path.stem)] = pd.read_csv(
+                    path, sep="\t", dtype=types, keep_default_na=False, lineterminator="\n", encoding="utf-8"
+                )
             return
         for path in folder.iterdir():
             path.unlink()

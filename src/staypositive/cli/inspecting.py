@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from staypositive.calibration import CALIBRATORS
-from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag, keep_run
+from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, SafeFlag, Speaker, VerboseFlag, keep_run
 from staypositive.cli.tables import evaluation_tables, frame_rows
 from staypositive.completion import complete_relation
 from staypositive.errors import DataError, InputError
@@ -126,6 +126,7 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the answers as a .tsv, .csv, .parquet or .nt file.")
     ] = None,
+    spreadsheet_safe: SafeFlag = False,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
@@ -179,7 +180,7 @@ def predict(
             title += f": {len(frame):,} new answers, the true one among them with probability {coverage:g}"
     if out is not None:
         whole = _whole(frame, head, relation, tail) if out.suffix == ".nt" else frame
-        write_table(whole, out)
+        write_table(whole, out, spreadsheet_safe=spreadsheet_safe)
         speaker.say(f"{len(frame):,} rows written to {out}")
     else:
         speaker.table(title, list(frame.columns), frame_rows(frame))

@@ -46,6 +46,6 @@ def serve_command(
     held = load_run(run)
 
     def announce(address: str) -> None:
-        speaker.say(f"{held!r}\nexplore  {address}\nAPI      {address}docs\nstop     Ctrl+C")
+        speaker.say(repr(held), f"explore  {address}", f"API      {address}docs", "stop     Ctrl+C")
 
     serve(held, host=host, port=port, token=token, limits=Limits(seconds=timeout), announce=announce)

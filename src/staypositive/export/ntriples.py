@@ -16,7 +16,10 @@ DOUBLE = "http://www.w3.org/2001/XMLSchema#double"
 PROBABILITY = f"{BASE}probability"
 _IRI = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*://|urn:|mailto:)[^\x00-\x20<>\"{}|^`\\]+")
 _BLANK = re.compile(r"_:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
-_LITERAL = re.compile(r'"(?:[^"\\\n\r]|\\.)*"(?:@[a-zA-Z]+(?:-[a-zA-Z0-9]+)*|\^\^<[^\x00-\x20<>"{}|^`\\]+>)?')
+_ESCAPE = r"""\\(?:[tbnrf"'\\]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})"""
+_LITERAL = re.compile(
+    rf'"(?:[^"\\\n\r]|{_ESCAPE})*"(?:@[a-zA-Z]+(?:-[a-zA-Z0-9]+)*|\^\^<[^\x00-\x20<>"{{}}|^`\\]+>)?'
+)
 
 
 def iri(label: str, base: str = BASE) -> str:

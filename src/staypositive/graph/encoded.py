@@ -31,7 +31,7 @@ def cached(folder: Path, made_from: list[str], make: Callable[[], KnowledgeGraph
     path = folder / f"{sha256_bytes(json.dumps([FORMAT, *made_from]).encode())[:32]}.npz"
     try:
         return _read(path)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, InputError) as error:
+    except Exception as error:  # it is not there, or is not ours: whatever a parser says of strange bytes
         if path.is_file():
             log.warning("%s is damaged and made anew: %s", path, error)
         graph = make()
@@ -50,9 +50,15 @@ def write_encoded(path: Path, graph: KnowledgeGraph) -> None:
 def read_encoded(path: Path) -> KnowledgeGraph:
     """Read a file that `write_encoded` wrote."""
     try:
-        return _read(path)
-    except (EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, InputError) as error:
-        raise DataError(f"not an encoded graph: {error}", path) from None
+        graph = _read(path)
+        name: object = graph.name
+        if not isinstance(name, str) or not name.strip(". ") or Path(name).name != name:  # runs are kept under it
+            raise InputError(f"a graph has a name that is no path, got {name!r:.80}")
+        return graph
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", path) from error
+    except Exception as error:  # zip files, arrays and JSON fail in many ways on bytes that somebody made up
+        raise DataError(f"not an encoded graph: {error or type(error).__name__}", path) from error
 
 
 def _bytes(graph: KnowledgeGraph) -> bytes:
@@ -70,7 +76,11 @@ def _bytes(graph: KnowledgeGraph) -> bytes:
 
 
 def _read(path: Path) -> KnowledgeGraph:
-    with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+    data = path.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+            raise InputError("its arrays are packed, which ours are not: a few bytes could unpack to any size")
+    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
         arrays = dict(stored)
         if arrays.pop("sha256").tobytes() != _digest(arrays).encode():
             raise ValueError("its contents do not have the hash that it states")

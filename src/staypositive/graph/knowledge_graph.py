@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError
 from staypositive.graph.labelled import Columns as Columns
-from staypositive.graph.labelled import LabelledTriples, from_columns
+from staypositive.graph.labelled import LabelledTriples, as_text, from_columns
 from staypositive.graph.labelled import Source as Source
 from staypositive.graph.vocabulary import Vocabulary as Vocabulary
 
@@ -47,7 +47,11 @@ class Split:
                 raise InputError("labels must be one +1 or -1 for each triple")
             object.__setattr__(self, "labels", labels.astype(np.int8))
         if self.weights is not None:
-            weights = np.asarray(self.weights, dtype=np.float32)
+            weights = np.asarray(self.weights)
+            if weights.dtype.kind not in "iuf":
+                raise InputError(f"weights are numbers, got {weights.dtype}")
+            with np.errstate(over="ignore"):  # what 32 bits cannot hold becomes infinite, and is refused
+                weights = weights.astype(np.float32)
             if weights.shape != (len(triples),) or not np.isfinite(weights).all() or (weights < 0).any():
                 raise InputError("weights must be one finite number from 0 for each triple")
             object.__setattr__(self, "weights", weights)
@@ -100,6 +104,7 @@ class KnowledgeGraph:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", as_text(self.name))
         if len(self.train) == 0:
             raise DataError(f"graph {self.name!r} has no training triples; at least one fact is needed")
         if self.train.has_negatives:

@@ -12,12 +12,18 @@ from numpy.typing import NDArray
 
 from staypositive.errors import DataError
 from staypositive.files import sha256_bytes
+from staypositive.graph.vocabulary import is_label
 
 Columns = tuple[Sequence[str], Sequence[str], Sequence[str]]
 """Heads, relations and tails of labelled triples, in parallel."""
 Signs = NDArray[np.int8]
 Weights = NDArray[np.float32]
 ROLES = ("head", "relation", "tail")
+
+
+def as_text(name: str) -> str:
+    """Return a name that can be written: a file's may hold bytes that are no text, which become question marks."""
+    return name.encode("utf-8", "replace").decode("utf-8") if isinstance(name, str) else name
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,9 @@ class Source:
     name: str
     sha256: str
     rows: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", as_text(self.name))
 
 
 @dataclass(frozen=True)
@@ -135,15 +144,16 @@ def _numbers(labels: Sequence[str], ids: dict[str, int]) -> NDArray[np.int32]:
 
 
 def require_labels(found: LabelledTriples) -> LabelledTriples:
-    """Refuse a blank label; the error names the first of its rows."""
-    blank = [
-        [number for number, label in enumerate(labels) if not label or label.isspace()]
-        for labels in (found.entities, found.relations)
-    ]
-    if any(blank):
-        is_blank = np.column_stack([np.isin(found.ids[:, i], blank[i % 2]) for i in range(3)])
-        row, column = np.argwhere(is_blank)[0].tolist()
-        raise found.error(f"the {ROLES[column]} is empty", row)
+    """Refuse a label that is blank or no text; the error names the first of its rows."""
+    vocabularies = (found.entities, found.relations)
+    wrong = [[number for number, label in enumerate(labels) if not is_label(label)] for labels in vocabularies]
+    if any(wrong):
+        is_wrong = np.column_stack([np.isin(found.ids[:, i], wrong[i % 2]) for i in range(3)])
+        row, column = np.argwhere(is_wrong)[0].tolist()
+        label = vocabularies[column % 2][found.ids[row, column]]
+        raise found.error(
+            f"the {ROLES[column]} {'is not text: ' + repr(label) if label.strip() else 'is empty'}", row
+        )
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from staypositive.errors import InputError
+from staypositive.errors import DataError, InputError
 from staypositive.graph.catalogue import CATALOGUE
 from staypositive.graph.encoded import read_encoded
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, assemble
@@ -54,11 +54,16 @@ def load_graph(
     kind = _kind(source)
     if kind is not None and split is not None:
         raise InputError("a split is for a single file; a folder or a named dataset has its own splits")
-    if kind is not None:
-        graph = kind(source, header, terms, name)
-    else:
-        own, whole = _without_splits(source, header, terms)
-        graph = split_labelled(name or own, whole, DEFAULT_SPLIT if split is None else split, seed)
+    try:
+        if kind is not None:
+            graph = kind(source, header, terms, name)
+        else:
+            own, whole = _without_splits(source, header, terms)
+            graph = split_labelled(name or own, whole, DEFAULT_SPLIT if split is None else split, seed)
+    except DataError as error:
+        if error.path is None and isinstance(source, str | os.PathLike):
+            raise DataError(str(error), source) from None
+        raise
     is_named = isinstance(source, str) and source.casefold() in CATALOGUE  # whose notes are no news
     notes = () if is_named else graph.notes
     for line in [*notes, *inspect_graph(graph).lines()]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.errors import InputError, UnknownLabelError
+from staypositive.graph.spelling import Spelling
 
 
 class Vocabulary(Sequence[str]):
@@ -17,6 +18,7 @@ class Vocabulary(Sequence[str]):
     def __init__(self, kind: str, labels: Iterable[str]) -> None:
         self.kind = kind
         self.labels = tuple(labels)
+        _require_text(kind, self.labels)
         self._ids = {label: i for i, label in enumerate(self.labels)}
         if len(self._ids) != len(self.labels):
             raise InputError(f"the {kind} labels are not distinct")
@@ -52,10 +54,27 @@ class Vocabulary(Sequence[str]):
 
     def nearest(self, label: str, most: int = 3) -> list[str]:
         """Return up to `most` labels spelt like this one, whatever the case; a longer name may begin with it."""
-        wanted = label.casefold()
-        folded: dict[str, str] = {}
-        for known in self.labels:
-            folded.setdefault(known.casefold(), known)
-        begins = sorted((known for known in folded if wanted and known.startswith(wanted)), key=len)
-        close = difflib.get_close_matches(wanted, folded, n=most, cutoff=0.6)
-        return [folded[known] for known in dict.fromkeys([*close[:1], *begins[:2], *close, *begins])][:most]
+        return self._spelling.nearest(label, most)
+
+    @cached_property
+    def _spelling(self) -> Spelling:
+        return Spelling(self.labels)
+
+
+def _require_text(kind: str, labels: Sequence[str]) -> None:
+    """Refuse labels that no file, page or answer could carry; all at once first, since there may be millions."""
+    try:
+        "".join(labels).encode("utf-8")
+        is_good = all(map(str.strip, labels))
+    except (TypeError, UnicodeEncodeError):
+        is_good = False
+    if not is_good:
+        wrong = next(label for label in labels if not is_label(label))
+        raise InputError(f"the {kind} label {wrong!r} is blank or not text")
+
+
+def is_label(label: object) -> bool:
+    """Return whether a label is text with something in it; half of a surrogate pair is not."""
+    if not isinstance(label, str) or not label.strip():
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in label)

@@ -20,8 +20,6 @@ def write_folder(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
     for label in (*graph.entities, *graph.relations):
         if "\t" in label or "\n" in label or label.endswith("\r"):
             raise InputError(f"the label {label!r} holds a tab or a line end, which this format cannot carry")
-        if not label.strip() or any("\ud800" <= character <= "\udfff" for character in label):
-            raise InputError(f"the label {label!r} is blank or not text, which no reader would accept")
     empty = [name for name in SPLITS if len(graph.split(name)) == 0]
     if empty:
         raise InputError(f"{graph.name} has no triples in {' and '.join(empty)}; an empty file would not be readable")

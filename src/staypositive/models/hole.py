@@ -28,16 +28,26 @@ class HolE(BilinearModel):
 
     def tail_query(self, head_rows: Tensor, relation_rows: Tensor) -> Tensor:
         """Return the convolution h * r: q_j = Σ_i h_i r_{(j-i) mod d}."""
-        return self._transformed(torch.fft.rfft(head_rows) * torch.fft.rfft(relation_rows))
+        return self._transformed(_spectrum(head_rows) * _spectrum(relation_rows))
 
     def head_query(self, tail_rows: Tensor, relation_rows: Tensor) -> Tensor:
         """Return the correlation r ⋆ t: q_i = Σ_k r_k t_{(i+k) mod d}."""
-        return self._transformed(torch.fft.rfft(relation_rows).conj() * torch.fft.rfft(tail_rows))
+        return self._transformed(_spectrum(relation_rows).conj() * _spectrum(tail_rows))
 
     def relation_query(self, head_rows: Tensor, tail_rows: Tensor) -> Tensor:
         """Return the correlation h ⋆ t."""
-        return self._transformed(torch.fft.rfft(head_rows).conj() * torch.fft.rfft(tail_rows))
+        return self._transformed(_spectrum(head_rows).conj() * _spectrum(tail_rows))
 
     def _transformed(self, spectrum: Tensor) -> Tensor:
+        if not spectrum.numel():
+            return spectrum.real.new_zeros(*spectrum.shape[:-1], self.dim)
         result: Tensor = self.scale * torch.fft.irfft(spectrum, n=self.dim)
         return result
+
+
+def _spectrum(rows: Tensor) -> Tensor:
+    """Return the Fourier coefficients of rows; of no rows there are none, which not every FFT library will say."""
+    if rows.numel():
+        coefficients: Tensor = torch.fft.rfft(rows)
+        return coefficients
+    return torch.complex(rows, rows)[..., : rows.shape[-1] // 2 + 1]

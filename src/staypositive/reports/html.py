@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 
+from staypositive.text import visible
+
 VOID = {"meta", "br"}
 
 
@@ -29,7 +31,7 @@ def tag(name: str, /, *children: object, **attributes: object) -> Html:
     <p class="x" data-name="&quot;">a &lt; b<b>1.5</b></p>
     """
     said = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -38,7 +40,12 @@ def tag(name: str, /, *children: object, **attributes: object) -> Html:
 
 def join(parts: Iterable[object], between: str = "") -> Html:
     """Return parts one after the other; those that are no `Html` are escaped."""
-    return Html(between.join(part if isinstance(part, Html) else html.escape(str(part)) for part in parts))
+    return Html(between.join(part if isinstance(part, Html) else _escaped(part) for part in parts))
+
+
+def _escaped(value: object) -> str:
+    """Return text as text: markup is escaped, and what would turn or hide the text around it is spelt out."""
+    return html.escape(visible(str(value)))
 
 
 def number(value: float | int | None) -> Number:

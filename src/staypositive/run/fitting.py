@@ -16,6 +16,7 @@ from staypositive.evaluation import negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Predictor
 from staypositive.models import BilinearModel, Scorer, build_model, resolve_prior_score
+from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
 from staypositive.run.growing import carry_over
 from staypositive.run.locking import locked
@@ -64,6 +65,9 @@ def fit(
         raise SettingError("give either a Settings object or keywords, not both")
     chosen = settings or make_settings(**changes)
     if chosen.threads is not None:
+        most = os.cpu_count() or 1
+        if chosen.threads > most:
+            raise SettingError(f"threads must be between 1 and this machine's {most}, got {chosen.threads}")
         torch.set_num_threads(chosen.threads)
     device = resolve_device(chosen.device)
     origin = provenance(graph, device, __version__)
@@ -160,21 +164,33 @@ def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
         extra["slices"] = settings.slices
     wanted = settings.objective.defaults
     prior_score = resolve_prior_score(settings.prior_score, settings.prior, settings.closed_world, density=density)
+    stated = {
+        "n_entities": sizes[0],
+        "n_relations": sizes[1],
+        "dim": settings.dim,
+        "bound": settings.bound or wanted.bound,
+        "score_bound": settings.score_bound,
+        "prior_score": prior_score,
+        "dropout": settings.dropout,
+        "reciprocal": settings.objective.is_reciprocal,
+        **extra,
+    }
     try:
-        return build_model(
-            settings.model,
-            *sizes,
-            settings.dim,
-            bound=settings.bound or wanted.bound,
-            score_bound=settings.score_bound,
-            prior_score=prior_score,
-            dropout=settings.dropout,
-            reciprocal=settings.objective.is_reciprocal,
-            **extra,
-        )
-    except (RuntimeError, MemoryError) as error:
+        outlined = outline(settings.model, stated)  # so that what cannot fit is never begun
+        if sum(weights.numel() for weights in outlined.parameters()) * 4 > memory_bytes():
+            raise MemoryError
+        return build_model(settings.model, **stated)
+    except (RuntimeError, MemoryError, OverflowError, TypeError) as error:
         said = f"a {settings.model} of dim {settings.dim} does not fit in memory; try a smaller dim"
         raise SettingError(said) from error
+
+
+def memory_bytes() -> int:
+    """Return the size of this machine's memory, where the system says it."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**63
 
 
 def training_facts(graph: KnowledgeGraph, model: BilinearModel, device: torch.device) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +11,10 @@ from typing import Any
 import torch
 
 from staypositive.calibration import Calibrator, calibrator_from_dict
-from staypositive.errors import RunError, SettingError, StayPositiveError
+from staypositive.errors import RunError, SettingError
 from staypositive.graph import KnowledgeGraph
-from staypositive.models import BilinearModel, build_model
+from staypositive.models import BilinearModel
+from staypositive.run.checking import filled_model, parsed, require_whole
 from staypositive.run.hashed import FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
 from staypositive.run.packaged import packaged_runs
 from staypositive.run.settings import Settings
@@ -90,8 +90,8 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
     folder = Path(folder)
     contents = RUN.load(folder)
     try:
-        provenance = json.loads(contents["provenance.json"])
-        labels = json.loads(contents["labels.json"])
+        provenance = parsed(contents["provenance.json"])
+        labels = parsed(contents["labels.json"])
         graph = KnowledgeGraph.from_arrays(
             provenance["graph"],
             (labels["entities"], labels["relations"]),
@@ -99,19 +99,20 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
             provenance["sources"],
             provenance.pop("graph_notes"),
         )
-        settings = json.loads(contents["settings.json"])
+        settings = parsed(contents["settings.json"])
         chosen = Settings.from_dict(settings["settings"])
-        model = build_model(chosen.model, **settings["model"])
-        model.load_state_dict(tensors_from_bytes(contents["weights.safetensors"]))
-        model.eval()
+        weights = tensors_from_bytes(contents["weights.safetensors"])
+        model = filled_model(chosen.model, settings["model"], weights)
         history = read_history(contents["history.json"])
-        metrics = json.loads(contents["metrics.json"])
+        metrics = parsed(contents["metrics.json"])
         stored = contents.get("calibrator.json")
         best_epoch = int(provenance.pop("best_epoch"))
-        calibrator = None if stored is None else calibrator_from_dict(json.loads(stored))
-    except (KeyError, TypeError, ValueError, RuntimeError, StayPositiveError) as error:
+        calibrator = None if stored is None else calibrator_from_dict(parsed(stored))
+        parts = RunParts(graph, model, chosen, history, best_epoch, metrics, calibrator, provenance)
+        require_whole(parts)
+    except Exception as error:  # hashes say that it is whole, not that it was ever a run
         raise RunError(f"{folder} is not a readable run: {type(error).__name__}: {error}") from error
-    return RunParts(graph, model, chosen, history, best_epoch, metrics, calibrator, provenance)
+    return parts
 
 
 def require_writable(folder: Path) -> None:
@@ -126,4 +127,4 @@ def history_json(history: Sequence[EpochRecord]) -> bytes:
 
 def read_history(data: bytes) -> tuple[EpochRecord, ...]:
     """Return the history that `history_json` wrote."""
-    return tuple(EpochRecord(**record) for record in json.loads(data))
+    return tuple(EpochRecord(**record) for record in parsed(data))

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from staypositive.errors import RunError
 from staypositive.files import sha256_bytes, sync_folder, write_atomic
+from staypositive.run.checking import MOST_MANIFEST, parsed, read_plain
 from staypositive.run.locking import LOCK, locked
 
 
@@ -131,19 +132,21 @@ class FolderKind:
         """Return what the manifest says of each role's file: `file`, `sha256` and `bytes`."""
         path = folder / self.manifest
         try:
-            manifest = json.loads(path.read_text("utf-8"))
-            found, files = int(manifest["format"]), dict(manifest["files"])
+            manifest = parsed(read_plain(path, MOST_MANIFEST))
+            found, files, stated = int(manifest["format"]), dict(manifest["files"]), manifest.pop("sha256", "")
+            own = sha256_bytes(to_json(manifest))
         except FileNotFoundError:
             raise RunError(f"there is no {self.name} in {folder} (no {self.manifest}); {self.how_to_make}") from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except RunError:
+            raise
+        except Exception as error:  # JSON of any shape, or none
             raise RunError(f"{path} is damaged: {type(error).__name__}: {error}") from None
         if found > self.format:
             raise RunError(
                 f"{folder} has {self.name} format {found}, written by staypositive {manifest.get('writer')}; "
                 f"this one reads up to {self.format}. Upgrade staypositive"
             )
-        stated = manifest.pop("sha256", "")
-        if stated != sha256_bytes(to_json(manifest)):
+        if stated != own:
             raise RunError(f"{path} is damaged: its contents do not have the hash that it states")
         if not set(files) <= set(self.roles) or not all(isinstance(entry, dict) for entry in files.values()):
             raise RunError(f"{path} is damaged: it names files that no {self.name} has")
@@ -153,10 +156,11 @@ class FolderKind:
         name = str(entry.get("file", ""))
         if not name or Path(name).name != name:
             raise RunError(f"{folder / self.manifest} names a file outside the {self.name} for {role}: {name!r}")
+        size = entry.get("bytes")
         try:
-            data = (folder / name).read_bytes()
-        except OSError as error:
-            raise RunError(f"{folder / name} cannot be read: {error.strerror or error}") from None
+            data = read_plain(folder / name, size if isinstance(size, int) else 0)
+        except FileNotFoundError as error:
+            raise RunError(f"{folder / name} cannot be read: {error.strerror}") from None
         if sha256_bytes(data) != entry.get("sha256"):
             raise RunError(
                 f"{folder / name} is damaged: expected {entry.get('bytes')} bytes of SHA-256 {entry.get('sha256')}, "

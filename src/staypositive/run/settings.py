@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from staypositive.models import BOUNDS, CLOSED_WORLD, MODELS
 from staypositive.objectives import OBJECTIVES, Objective, StayPositive, build_objective, objective_options
 from staypositive.objectives.objective import option
 from staypositive.training import ENGINES, MONITORS, OPTIMISERS, PRECISIONS
+from staypositive.typed import misfit, misfit_of
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,9 @@ class Settings:
     threads: int | None = option(None, "CPU threads; default: what torch takes")
 
     def __post_init__(self) -> None:
+        wrong = misfit_of(self)
+        if wrong:
+            raise SettingError(wrong)
         for field in dataclasses.fields(self):
             choices, value = field.metadata["choices"], getattr(self, field.name)
             if isinstance(value, float) and not math.isfinite(value):
@@ -71,9 +74,8 @@ class Settings:
             raise SettingError(f"accumulator must not be negative, got {self.accumulator}")
         if not 0 <= self.seed < 2**63:
             raise SettingError(f"a seed is a whole number from 0 and below 2^63, got {self.seed}")
-        most = os.cpu_count() or 1
-        if self.threads is not None and not 1 <= self.threads <= most:
-            raise SettingError(f"threads must be between 1 and this machine's {most}, got {self.threads}")
+        if self.threads is not None and self.threads < 1:
+            raise SettingError(f"threads must be at least 1, got {self.threads}")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings for a JSON file; the objective as its name and options."""
@@ -83,9 +85,14 @@ class Settings:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Settings:
-        """Rebuild settings from their JSON form."""
-        objective = dict(data["objective"])
-        return cls(**{**data, "objective": build_objective(objective.pop("name"), **objective)})
+        """Rebuild settings from their JSON form; whatever else comes is a `SettingError`."""
+        if not isinstance(data, dict) or not isinstance(data.get("objective"), dict):
+            raise SettingError(f"expected settings with an objective among them, got {data!r:.80}")
+        unknown = data.keys() - {field.name for field in dataclasses.fields(cls)}
+        if unknown:
+            raise SettingError(f"there is no setting {min(unknown, key=str)!r}")
+        options = dict(data["objective"])
+        return cls(**{**data, "objective": _objective(options.pop("name", None), options)})
 
 
 def make_settings(**changes: Any) -> Settings:
@@ -102,8 +109,22 @@ def make_settings(**changes: Any) -> Settings:
         near = difflib.get_close_matches(name, core, n=1)
         if near:
             raise SettingError(f"there is no setting {name!r}. Did you mean {near[0]!r}?")
-    if isinstance(objective, str):
-        objective = build_objective(objective, **options)
+    if not isinstance(objective, Objective):
+        objective = _objective(objective, options)
     elif options:
         raise SettingError(f"give {', '.join(options)} to the objective itself, since it came ready-made")
     return Settings(objective=objective, **changes)
+
+
+def _objective(name: Any, options: dict[str, Any]) -> Objective:
+    """Build an objective of options that may come from anywhere."""
+    if not isinstance(name, str):
+        raise SettingError(f"an objective goes by its name, got {name!r:.80}")
+    objective_options(name)  # an unknown name is an error
+    for key, value in options.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise SettingError(f"{key} must be a finite number, got {value}")
+    wrong = misfit(OBJECTIVES[name], options)
+    if wrong:
+        raise SettingError(f"{wrong} (an option of {name})")
+    return build_objective(name, **options)

@@ -60,7 +60,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        status, began = 0, time.perf_counter()
+        status, began, body = 0, time.perf_counter(), Body(receive, self.limits.body_bytes)
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -80,12 +80,11 @@ class Guard:
                 return
             try:
                 with anyio.fail_after(self.limits.seconds):
-                    await self.app(scope, self._bounded(receive), sending)
+                    await self.app(scope, body.receive, sending)
             except TimeoutError:
-                if status:
-                    raise
-                said = f"this took longer than {self.limits.seconds:g} seconds; ask for less"
-                await _answer(sending, 504, failure("timeout", said))
+                if status:  # the client takes its answer too slowly: the server lets go of it
+                    return
+                await _answer(sending, *_late(self.limits.seconds, body.is_late))
             except Exception:
                 if status:
                     raise
@@ -106,23 +105,34 @@ class Guard:
                 said = "this service needs a token: Authorization: Bearer TOKEN"
                 return 401, failure("token", said), {"www-authenticate": "Bearer"}
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self.limits.body_bytes:
+        if length.isdecimal() and (len(length) > 18 or int(length) > self.limits.body_bytes):
             return 413, failure("too_large", _too_large(self.limits.body_bytes)), {}
         return None
 
-    def _bounded(self, receive: Receive) -> Receive:
-        """Return `receive`, but for bodies that grow past the limit, whatever their headers say."""
-        left = self.limits.body_bytes
 
-        async def receiving() -> Message:
-            nonlocal left
-            message = await receive()
-            left -= len(message.get("body", b""))
-            if left < 0:
-                raise HTTPException(413, _too_large(self.limits.body_bytes))
-            return message
+class Body:
+    """A request's body as it comes: no more than the limit of it, whatever its headers say."""
 
-        return receiving
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._most, self._left = receive, most, most
+        self._is_whole, self.is_late = False, False
+
+    async def receive(self) -> Message:
+        """Return the next message of the server."""
+        self.is_late = not self._is_whole  # until it has come
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        self._is_whole, self.is_late = not message.get("more_body", False), False
+        if self._left < 0:
+            raise HTTPException(413, _too_large(self._most))
+        return message
+
+
+def _late(seconds: float, by_client: bool) -> tuple[int, dict[str, object], dict[str, str]]:
+    """Return the answer to a request whose time is over, which is the client's fault if its body was waited for."""
+    if by_client:
+        return 408, failure("slow", f"the body did not come within {seconds:g} seconds"), {"connection": "close"}
+    return 504, failure("timeout", f"this took longer than {seconds:g} seconds; ask for less"), {}
 
 
 def _name(host: str) -> str:

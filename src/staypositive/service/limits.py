@@ -12,6 +12,8 @@ MOST_QUERIES = 1000
 """Queries or triples of one batch."""
 MOST_ROWS = 50_000
 """Answers of one batch: queries × top."""
+MOST_QUICK = 2_000
+"""Answers of a batch that goes the way of single questions; larger ones wait with long work, and hold nobody up."""
 MOST_CANDIDATES = 10_000
 MOST_SUPPORT = 100
 MOST_NEIGHBOURS = 60
@@ -23,6 +25,8 @@ MOST_SAMPLES = 100_000
 """Triples that a census draws of each relation."""
 MOST_SCORED = 20_000_000
 """Triples that a census draws in all."""
+MOST_HEAD = 2**16
+"""Bytes of a request's head."""
 
 
 @dataclass(frozen=True)
@@ -35,3 +39,7 @@ class Limits:
     """Time from a request's first byte to its answer."""
     waiting: int = 512
     """Requests that may wait for the model; more are told to come back."""
+    connections: int = 900
+    """Open connections; more are told to come back. Most systems let a process have 1,024 files."""
+    idle_seconds: float = 30.0
+    """Time from one answer to the whole head of the next request, and from connecting to that of the first."""

@@ -6,12 +6,19 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Security
 from fastapi.security import HTTPBearer
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from staypositive.service import schemas as s
 from staypositive.service.desk import Desk, Job
 from staypositive.service.lanes import Lane, QuestionLane
-from staypositive.service.limits import MOST_LABEL, MOST_NEIGHBOURS, MOST_QUERIES, MOST_SAMPLES, MOST_TOP
+from staypositive.service.limits import (
+    MOST_LABEL,
+    MOST_NEIGHBOURS,
+    MOST_QUERIES,
+    MOST_QUICK,
+    MOST_SAMPLES,
+    MOST_TOP,
+)
 from staypositive.version import __version__
 
 EntityName = Annotated[str, Query(min_length=1, max_length=MOST_LABEL, description="Label of an entity.")]
@@ -23,6 +30,7 @@ FAILURES: dict[int | str, dict[str, Any]] = {
         400: "It cannot be asked so.",
         401: "A token is needed.",
         404: "The graph has no such label; near ones are suggested.",
+        408: "The body did not come in time.",
         413: "The body is too large.",
         421: "Asked under a strange host name.",
         422: "A value is missing, of the wrong kind or out of bounds.",
@@ -36,7 +44,7 @@ def build_router(desk: Desk, questions: QuestionLane, work: Lane) -> APIRouter:
     """Return the endpoints; quick ones go through `questions`, long ones through `work`."""
     bearer = Security(HTTPBearer(auto_error=False, description="Where the service was started with a token."))
     router = APIRouter(prefix="/api", responses=FAILURES, dependencies=[bearer])
-    _add_questions(router, desk, questions)
+    _add_questions(router, desk, questions, work)
     _add_entities(router, desk, questions)
     _add_relations(router, desk, work)
 
@@ -56,7 +64,9 @@ def build_router(desk: Desk, questions: QuestionLane, work: Lane) -> APIRouter:
     return router
 
 
-def _add_questions(router: APIRouter, desk: Desk, lane: QuestionLane) -> None:
+def _add_questions(router: APIRouter, desk: Desk, questions: QuestionLane, work: Lane) -> None:
+    lane = questions
+
     # The busiest endpoint writes its answer as it is: that it keeps to its schema, tests make sure, not each request.
     @router.post("/predict", tags=["questions"], response_model=s.Answers)
     async def predict(asked: s.PredictIn) -> JSONResponse:
@@ -70,17 +80,13 @@ def _add_questions(router: APIRouter, desk: Desk, lane: QuestionLane) -> None:
         prior = desk.prior(asked.prior)
         return JSONResponse({"missing": missing, "prior": prior, "answers": answers, "set_sizes": sizes})
 
-    @router.post("/predict/batch", tags=["questions"])
-    async def predict_batch(asked: s.BatchIn) -> s.BatchAnswers:
+    @router.post("/predict/batch", tags=["questions"], response_model=s.BatchAnswers)
+    async def predict_batch(asked: s.BatchIn) -> Response:
         """Answer many questions at once; one that cannot be asked fails them all, and is named."""
-        results = await lane.run(desk.answer_all, [_job(query, asked) for query in asked.queries])
-        answered: list[list[s.Answer]] = []
-        for place, result in enumerate(results):
-            if isinstance(result, Exception):
-                result.args = (f"query {place}: {result}",)
-                raise result
-            answered.append([s.Answer(**one) for one in result])
-        return s.BatchAnswers(prior=desk.prior(asked.prior), results=answered)
+        jobs = [_job(query, asked) for query in asked.queries]
+        way: Lane = work if len(jobs) * asked.top > MOST_QUICK else questions
+        body = await way.run(desk.batch_body, jobs, asked.prior)
+        return Response(body, media_type="application/json")
 
     @router.post("/score", tags=["questions"])
     async def score(asked: s.ScoreIn) -> s.Triples:

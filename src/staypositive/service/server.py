@@ -12,6 +12,7 @@ import uvicorn
 from staypositive.errors import InputError
 from staypositive.run import Run
 from staypositive.service.app import create_app
+from staypositive.service.connections import protocol
 from staypositive.service.limits import Limits
 
 
@@ -41,8 +42,9 @@ def serve(
     listening = _listen(host, port)
     app = create_app(run, limits=limits, token=token, hosts=(host,))
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30, lifespan="on"
-    )
+        app, http=protocol(limits), ws="none", log_level="error", access_log=False, server_header=False,
+        timeout_keep_alive=30, lifespan="on",
+    )  # fmt: skip
     shown = f"[{host}]" if ":" in host else host
     announce(f"http://{shown}:{listening.getsockname()[1]}/")
     gc.collect()

@@ -96,8 +96,12 @@ class Space:
         unknown = set(data) - {"settings", "space", "found"}  # a file of the best setting is one too
         if unknown:
             raise SettingError(f"a space has the tables [settings] and [space], not [{sorted(unknown)[0]}]")
-        searched = {name: _choice(name, said) for name, said in data.get("space", {}).items()}
-        fixed = {name: value for name, value in data.get("settings", {}).items() if name not in searched}
+        tables = {name: data.get(name, {}) for name in ("settings", "space")}
+        for name, said in tables.items():
+            if not isinstance(said, Mapping):
+                raise SettingError(f"[{name}] is a table of settings, got {said!r:.80}")
+        searched = {name: _choice(name, said) for name, said in tables["space"].items()}
+        fixed = {name: value for name, value in tables["settings"].items() if name not in searched}
         return cls(searched, fixed)
 
 
@@ -113,7 +117,7 @@ def read_space(path: str | os.PathLike[str]) -> Space:
     """Read a space from its TOML file."""
     try:
         return Space.from_dict(tomllib.loads(Path(path).read_text("utf-8")))
-    except (tomllib.TOMLDecodeError, SettingError) as error:
+    except (ValueError, RecursionError, SettingError) as error:  # no text, no TOML, or no space
         raise DataError(str(error), path) from None
 
 

@@ -58,7 +58,7 @@ def checked_weights(
     weights: NDArray[np.float64], cells: Sequence[object], lines: Sequence[int], place: Place
 ) -> Weights:
     """Return confidences that are numbers from 0; another is an error that names its line."""
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    bad = np.flatnonzero(~((weights <= np.finfo(np.float32).max) & (weights >= 0)))
     if len(bad):
         row = int(bad[0])
         raise place.error(f"expected a number from 0 as confidence, found {cells[row]!r}", int(lines[row]))

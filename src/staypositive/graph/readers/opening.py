@@ -17,6 +17,19 @@ GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 PACKED = (".gz", ".zst")
 """Endings of packed files; what is packed is seen by the first bytes, whatever the name."""
 
+MOST_UNPACKED = 2**28
+MOST_TIMES = 200
+"""A packed file may unpack to the first many bytes, and beyond to so many times its own size."""
+
+
+def require_modest(path: Path, packed: int, unpacked: int) -> None:
+    """Refuse a file that unpacks to far more than triples ever would: a few bytes could fill the memory."""
+    if unpacked > max(MOST_UNPACKED, MOST_TIMES * packed):
+        raise DataError(
+            f"it unpacks to more than {MOST_TIMES} times its {packed:,} bytes; if that is meant, unpack it first",
+            path,
+        )
+
 
 def plain_suffix(path: Path) -> str:
     """Return how a file's name ends, packing left out: `.nt` for `x.nt.gz`.
@@ -40,14 +53,21 @@ class Opened:
         start = buffered.peek(4)[:4]
         self.packing = "gzip" if start.startswith(GZIP) else "zstd" if start == ZSTD else ""
         self._buffered, self._stream = buffered, self._unpacked(buffered)
+        self._size, self._given = path.stat().st_size, 0
 
     failure: DataError | None
     """What went wrong while reading, for callers whose parser hides it."""
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         """Return up to so many bytes, empty at the end."""
         try:
-            return bytes(self._stream.read(size))
+            data = bytes(self._stream.read(size))
+            self._given += len(data)
+            if self.packing:
+                require_modest(self.path, self._size, self._given)
+            return data
+        except DataError as error:
+            self.failure = error
         except (OSError, EOFError, zlib.error) as error:
             said = f"the {self.packing} data is damaged: {error}" if self.packing else f"cannot be read: {error}"
             self.failure = DataError(said, self.path)
@@ -86,7 +106,7 @@ class _Zstd:
     def read(self, size: int = -1) -> bytes:
         parts, length = [self.ready], len(self.ready)
         while size < 0 or length < size:
-            data = self.stream.read(1 << 17)
+            data = self.stream.read(1 << 11)  # of which one call makes 64 MiB at most
             if not data:
                 if self.frame is not None:
                     raise EOFError("it ends before its last frame does")

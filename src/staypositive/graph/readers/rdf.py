@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from staypositive.errors import DataError, InputError
 from staypositive.graph.labelled import LabelledTriples, Place, Source
-from staypositive.graph.readers.opening import opened, plain_suffix
+from staypositive.graph.readers.opening import Opened, opened, plain_suffix
 from staypositive.graph.readers.terms import RdfTerms, Statements, literal_label
 
 FORMATS = {
@@ -19,6 +20,11 @@ FORMATS = {
     ".nq": "N_QUADS",
     ".trig": "TRIG",
 }  # graph names of the last two are passed over
+XML = ("RDF_XML",)
+AHEAD = 1024
+"""Bytes that the longest declaration of an entity can have."""
+_TOKEN = re.compile(rb"<!ENTITY")
+_DECLARATION = re.compile(rb'<!ENTITY\s{1,50}[\w.:-]{1,100}\s{1,50}"[^"&%]{0,200}"\s{0,50}>')
 
 
 def import_pyoxigraph() -> Any:
@@ -35,9 +41,9 @@ def read_rdf(path: Path, terms: RdfTerms, scope: str = "") -> LabelledTriples:
     library = import_pyoxigraph()
     statements = Statements(Place(path, "statement"), terms, scope)
     with opened(path) as stream:
-        parser = library.parse(
-            stream, format=getattr(library.RdfFormat, FORMATS[plain_suffix(path)]), base_iri=path.absolute().as_uri()
-        )
+        name = FORMATS[plain_suffix(path)]
+        source = PlainEntities(stream) if name in XML else stream
+        parser = library.parse(source, format=getattr(library.RdfFormat, name), base_iri=path.absolute().as_uri())
         try:
             add_quads(parser, statements)
         except SyntaxError as error:
@@ -46,6 +52,26 @@ def read_rdf(path: Path, terms: RdfTerms, scope: str = "") -> LabelledTriples:
             raise stream.failure or error from None
         declared = dict(parser.prefixes)
         return statements.finish(Source(path.name, stream.sha256(), 0), declared, [])
+
+
+class PlainEntities:
+    """XML as it passes: an entity may be short for a namespace, never for others, which could grow to any size."""
+
+    def __init__(self, stream: Opened) -> None:
+        self.stream, self._ready, self._is_over = stream, b"", False
+
+    def read(self, size: int) -> bytes:
+        """Return up to so many bytes, in which no declaration begins that does not end as it should."""
+        while len(self._ready) < size + AHEAD and not self._is_over:
+            data = self.stream.read(max(size, AHEAD))
+            self._ready, self._is_over = self._ready + data, not data
+        for found in _TOKEN.finditer(self._ready):
+            if found.start() < size and not _DECLARATION.match(self._ready, found.start()):
+                said = "it declares an entity that is not short, plain text in double quotes"
+                self.stream.failure = DataError(said, self.stream.path)
+                raise self.stream.failure
+        data, self._ready = self._ready[:size], self._ready[size:]
+        return data
 
 
 def add_quads(quads: Iterable[Any], statements: Statements) -> None:

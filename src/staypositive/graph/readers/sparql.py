@@ -12,7 +12,7 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Any
 
-from staypositive.errors import DownloadError, InputError, SettingError
+from staypositive.errors import DownloadError, InputError, SettingError, StayPositiveError
 from staypositive.graph.labelled import LabelledTriples, Place, require_labels
 from staypositive.graph.readers.rdf import add_quads, import_pyoxigraph
 from staypositive.graph.readers.tables import find_columns
@@ -25,6 +25,8 @@ ACCEPT = {"SELECT": "application/sparql-results+json", "CONSTRUCT": "application
 _KINDS = {"uri": "iri", "bnode": "blank", "literal": "literal", "typed-literal": "literal"}
 _AGAIN = (429, 500, 502, 503, 504)
 """Answers after which it is worth asking again."""
+MOST_BYTES = 2**29
+"""Bytes of one page of an answer."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,9 @@ def read_sparql(asked: Sparql, terms: RdfTerms | None = None) -> LabelledTriples
         add = _add_bindings if asked.form == "SELECT" else _add_triples
         try:
             add(_post(asked, asked.at(offset)), statements)
-        except (ValueError, KeyError, TypeError, SyntaxError) as error:
+        except StayPositiveError:
+            raise
+        except Exception as error:  # JSON of any shape may have come, or none
             said = f"{asked.endpoint} did not answer with {ACCEPT[asked.form]}: {type(error).__name__}: {error}"
             raise DownloadError(said) from None
         log.info("%s: page %d, %d statements so far", asked.endpoint, pages, statements.seen)
@@ -111,7 +115,7 @@ def _post(asked: Sparql, query: str) -> bytes:
             time.sleep(min(2.0**attempt / 4, 10))
         try:
             with urllib.request.urlopen(request, timeout=asked.timeout) as answer:
-                return bytes(answer.read())
+                return _bounded(answer.read(MOST_BYTES + 1), asked.endpoint)
         except urllib.error.HTTPError as error:
             said = f"{asked.endpoint} answered {error.code}: {_excerpt(error)}"
             if error.code not in _AGAIN:
@@ -123,6 +127,12 @@ def _post(asked: Sparql, query: str) -> bytes:
         except OSError as error:
             said = f"{asked.endpoint} cannot be reached: {getattr(error, 'reason', error)}"
     raise DownloadError(said)
+
+
+def _bounded(body: bytes, endpoint: str) -> bytes:
+    if len(body) > MOST_BYTES:
+        raise DownloadError(f"{endpoint} answered with more than {MOST_BYTES:,} bytes; ask for smaller pages")
+    return body
 
 
 def _excerpt(error: urllib.error.HTTPError) -> str:
@@ -141,7 +151,7 @@ def _add_bindings(answer: bytes, statements: Statements) -> None:
         ) from None
     for row in found["results"]["bindings"]:
         if all(names[place] in row for place in (head, relation, tail)):
-            statements.add(_term(row[names[head]]), row[names[relation]]["value"], _term(row[names[tail]]))
+            statements.add(_term(row[names[head]]), _text(row[names[relation]]), _term(row[names[tail]]))
         else:
             statements.seen += 1
 
@@ -149,8 +159,14 @@ def _add_bindings(answer: bytes, statements: Statements) -> None:
 def _term(value: dict[str, str]) -> tuple[str, str]:
     kind = _KINDS.get(value["type"], "triple")
     if kind == "literal":
-        return kind, literal_label(value["value"], value.get("xml:lang"), value.get("datatype"))
-    return kind, value["value"]
+        return kind, literal_label(_text(value), value.get("xml:lang"), value.get("datatype"))
+    return kind, _text(value)
+
+
+def _text(value: dict[str, str]) -> str:
+    if not isinstance(value["value"], str):
+        raise TypeError(f"a term has the value {value['value']!r}, which is not text")
+    return value["value"]
 
 
 def _add_triples(answer: bytes, statements: Statements) -> None:

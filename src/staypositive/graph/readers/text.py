@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 PIECE = 1 << 22
 """Bytes read at once."""
+MOST_LINE = 1 << 26
+"""Bytes of one line."""
 CSV_ROWS = 1 << 15
 """Rows of a CSV file taken at once."""
 
@@ -169,6 +171,8 @@ def _whole_lines(stream: Opened, path: Path) -> Iterator[tuple[str, int]]:
         body, end, tail = data.rpartition(b"\n")
         if data and not end:
             rest += data
+            if len(rest) > MOST_LINE:
+                raise DataError(f"a line of more than {MOST_LINE:,} bytes; is this a file of triples?", path, line)
             continue
         piece, rest = (rest + body + end, tail) if data else (rest, b"")
         text = _decode(piece.removeprefix(codecs.BOM_UTF8) if start else piece, path, line)

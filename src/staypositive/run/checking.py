@@ -1,0 +1,117 @@
+"""What a run folder claims, checked before it is believed: anybody may have written it, hashes and all."""
+
+from __future__ import annotations
+
+import json
+import math
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from staypositive.calibration import Calibrator, FeatureCalibrator, Features
+from staypositive.errors import RunError
+from staypositive.graph import KnowledgeGraph
+from staypositive.models import BilinearModel, build_model
+from staypositive.typed import fits, misfit_of
+
+MOST_MANIFEST = 2**20
+"""Bytes of `run.json`."""
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """Read a file that is one: no pipe that never ends, no device, and no larger than it should be.
+
+    A link to a plain file is read, since some stores keep files so; its hash must be right as any other's.
+    """
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise RunError(f"{path} is not a plain file")
+        if found.st_size > most:
+            raise RunError(f"{path} is damaged: it has {found.st_size} bytes, and {most} are the most")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def parsed(data: bytes) -> Any:
+    """Read JSON as strictly as it is written, finite numbers and whole characters, so that it can be kept again."""
+    value = json.loads(data, parse_float=_finite, parse_constant=_finite)
+    if b"\\ud" in data.lower():  # half of a surrogate pair can only be spelt so
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    return value
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(float(number)):
+        raise ValueError(f"{number} is not a finite number")
+    return float(number)
+
+
+def outline(name: str, settings: Mapping[str, Any]) -> BilinearModel:
+    """Build a model without its weights: shapes cost nothing, however large they are said to be."""
+    with torch.device("meta"):
+        return build_model(name, **settings)
+
+
+def filled_model(name: str, settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> BilinearModel:
+    """Build a model and give it its weights, once they are known to be its own, and numbers."""
+    wanted = {key: tuple(weight.shape) for key, weight in outline(name, settings).state_dict().items()}
+    given = {key: tuple(weight.shape) for key, weight in weights.items()}
+    if wanted != given:
+        raise RunError(f"a model of these settings has weights of shape {wanted}, and these are {given}")
+    for key, weight in weights.items():
+        if not weight.is_floating_point() or not bool(torch.isfinite(weight).all()):
+            raise RunError(f"the weights of {key} are not finite numbers")
+    model = build_model(name, **settings)
+    model.load_state_dict(dict(weights))
+    model.eval()
+    return model
+
+
+def require_whole(parts: Any) -> None:
+    """Refuse parts that are not what their names say, or do not fit together."""
+    graph, model = parts.graph, parts.model
+    wrong = misfit_of(parts) or next(filter(None, map(misfit_of, (graph, *parts.history, *graph.sources))), "")
+    if wrong or not fits(parts.metrics, dict[str, dict[str, Any]]):
+        raise RunError(wrong or "metrics are tables, one a split")
+    if (model.n_entities, model.n_relations) != (len(graph.entities), len(graph.relations)):
+        raise RunError(
+            f"the model knows {model.n_entities} entities and {model.n_relations} relations, "
+            f"the graph {len(graph.entities)} and {len(graph.relations)}"
+        )
+    if parts.calibrator is not None:
+        require_calibrator(parts.calibrator, graph)
+
+
+def require_calibrator(calibrator: Calibrator, graph: KnowledgeGraph) -> None:
+    """Refuse a calibrator that gives anything but numbers: it is tried on scores of all sizes, its own among them."""
+    wrong = misfit_of(calibrator)
+    if wrong or not 0 < calibrator.base_prior < 1:
+        raise RunError(f"the calibrator {calibrator.name} {wrong or 'has a prior that is no probability'}")
+    scores = np.concatenate([np.linspace(-60, 60, 61), np.clip(_numbers(calibrator.as_dict()), -60, 60)])
+    with np.errstate(all="ignore"):
+        if isinstance(calibrator, FeatureCalibrator):
+            relations = np.arange(len(scores)) % len(graph.relations)
+            features = Features(relations, scores, scores, scores, scores, np.zeros(len(scores)))
+            given = calibrator.apply_features(features)
+        else:
+            given = calibrator.apply(scores)
+    if given.shape != scores.shape or not np.isfinite(given).all():
+        raise RunError(f"the calibrator {calibrator.name} does not give a finite number for every score")
+
+
+def _numbers(value: Any) -> list[float]:
+    """Return every number of a tree."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [number for part in value for number in _numbers(part)]
+    return [float(value)] if isinstance(value, int | float) else []

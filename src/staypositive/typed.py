@@ -1,0 +1,67 @@
+"""Whether values from outside fit the annotations of the dataclass that they are to fill."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
+
+NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+"""Kinds as people call them."""
+
+
+def fits(value: object, kind: Any) -> bool:
+    """Return whether a value is of an annotated kind; a whole number is a number, and truth is neither.
+
+    >>> fits(3, float), fits(True, int), fits("3", int | None), fits([1.0, 2], tuple[float, ...])
+    (True, False, False, True)
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin in (Union, types.UnionType):
+        return any(fits(value, part) for part in inner)
+    if origin is tuple:
+        if not isinstance(value, tuple | list):
+            return False
+        kinds = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
+        return len(kinds) == len(value) and all(map(fits, value, kinds))
+    if origin in (dict, Mapping):
+        return isinstance(value, Mapping) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
+    if kind in (int, float):
+        is_number = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+        return is_number and not (kind is float and isinstance(value, Integral) and abs(int(value)) >= 2**1023)
+    return value is None if kind in (None, types.NoneType) else isinstance(value, kind)
+
+
+def misfit(kind: type, values: Mapping[str, object]) -> str:
+    """Return what is wrong with the first value that does not fit its field of a dataclass, or nothing.
+
+    Fields that have no value, and values that have no field, are left to the constructor.
+    """
+    for name, annotation in _fields(kind).items():
+        if name in values and not fits(values[name], annotation):
+            return f"{name} must be {_said(annotation)}, got {values[name]!r:.80}"
+    return ""
+
+
+def misfit_of(instance: Any) -> str:
+    """Return what is wrong with the first value of a dataclass's instance that does not fit its field, or nothing."""
+    kind: Any = type(instance)
+    return misfit(kind, {name: getattr(instance, name) for name in _fields(kind)})
+
+
+@cache
+def _fields(kind: Any) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]
+    return {name: hints[name] for name in names if get_origin(hints[name]) is not ClassVar}
+
+
+def _said(kind: Any) -> str:
+    if get_origin(kind) in (Union, types.UnionType):
+        return " or ".join(_said(part) for part in get_args(kind) if part is not types.NoneType)
+    return NAMES.get(kind, getattr(kind, "__name__", str(kind)))

@@ -1,0 +1,28 @@
+"""The targets by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fuzzing.cases import Target
+
+TARGETS = ("readers", "runs", "configs", "service")
+
+
+def make_target(name: str, folder: Path) -> Target:
+    """Build a target; its libraries are imported only then."""
+    if name == "readers":
+        from fuzzing.readers import Readers
+
+        return Readers(folder)
+    if name == "runs":
+        from fuzzing.runs import Runs
+
+        return Runs(folder)
+    if name == "configs":
+        from fuzzing.configs import Configs
+
+        return Configs(folder)
+    from fuzzing.requests import Requests
+
+    return Requests(folder)
