@@ -9,6 +9,7 @@ import statistics
 import sys
 import types
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -17,13 +18,17 @@ import typer
 from staypositive.calibration import CALIBRATORS
 from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
 from staypositive.cli.reading import DataArgument, Reading, reads_graph
+from staypositive.cli.sharded import train_sharded
 from staypositive.cli.tables import evaluation_tables
+from staypositive.distributed import is_first, is_launched
 from staypositive.errors import DivergedError, InputError, SettingError
+from staypositive.evaluation import Ranks
 from staypositive.graph import KnowledgeGraph
 from staypositive.objectives import OBJECTIVES, objective_options
 from staypositive.run import Run, Settings, fit, load_run, make_settings
 from staypositive.run.folder import MANIFEST, require_writable
 from staypositive.trackers import make_tracker
+from staypositive.training import ProgressBar
 
 if TYPE_CHECKING:
     CalibrateName: TypeAlias = str
@@ -75,8 +80,10 @@ def train(
 
       staypositive train grown.tsv --start-from runs/mine --model simple --dim 200 --epochs 20 --out runs/grown
 
+      torchrun --nproc-per-node 4 -m staypositive train geo
+
     """
-    speaker = Speaker(as_json, quiet, verbose)
+    speaker = Speaker(as_json and is_first(), quiet or not is_first(), verbose)
     chosen = make_settings(objective=objective, **{k: v for k, v in settings.items() if v is not None})
     graph = reading.load(data, chosen.seed)
     if calibrate not in ("auto", "none") and not (graph.valid.has_negatives and len(graph.valid.facts)):
@@ -89,16 +96,26 @@ def train(
         f"{graph.name}: {sizes['entities']:,} entities, {sizes['relations']} relations, "
         f"{sizes['train']:,} / {sizes['valid']:,} / {sizes['test']:,} triples"
     )
-    trackers = [make_tracker(text, {"graph": graph.name, **chosen.as_dict()}) for text in track or ()]
+    followed = track if track and is_first() else ()
+    trackers = [make_tracker(text, {"graph": graph.name, **chosen.as_dict()}) for text in followed]
+    shown = not quiet and sys.stderr.isatty()
     try:
-        shown = not quiet and sys.stderr.isatty()
+        if is_launched():
+            if earlier is not None:
+                raise SettingError("--start-from is for training in one process, without torchrun")
+            watchers = [*trackers, *([ProgressBar()] if shown and is_first() else [])]
+            finish = partial(_finish, graph, folder, calibrate, evaluate, speaker)
+            train_sharded(graph, chosen, folder, speaker, finish, callbacks=watchers, evaluate=evaluate, force=force)
+            return
         run = fit(graph, chosen, start_from=earlier, callbacks=trackers, progress=shown)
     except DivergedError as error:
+        if error.run is None:
+            raise
         raise DivergedError(f"{error}. {_keep_diverged(error.run, folder)}", error.run) from None
     finally:
         for tracker in trackers:
             tracker.abandon()  # where training was cut short
-    _finish(run, graph, folder, calibrate, evaluate, speaker)
+    _finish(graph, folder, calibrate, evaluate, speaker, run)
 
 
 def require_free(folder: Path, force: bool) -> None:
@@ -118,7 +135,15 @@ def _keep_diverged(run: Run, folder: Path) -> str:
     return f"It is in {folder}"
 
 
-def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evaluate: bool, speaker: Speaker) -> None:
+def _finish(
+    graph: KnowledgeGraph,
+    folder: Path,
+    calibrate: str,
+    evaluate: bool,
+    speaker: Speaker,
+    run: Run,
+    ranks: Ranks | None = None,
+) -> None:
     if "start_from" in run.provenance:
         start = run.provenance["start_from"]["entities"]
         speaker.say(f"entities: {start['kept']:,} kept, {start['folded_in']:,} folded in, {start['fresh']:,} fresh")
@@ -133,7 +158,7 @@ def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evalu
         run.calibrate("platt" if calibrate == "auto" else calibrate)
     if evaluate and len(graph.test):
         with speaker.progress("ranking", 2 * len(graph.test.facts)) as advance:
-            report = run.evaluate("test", progress=advance)
+            report = run.evaluate("test", ranks=ranks, progress=advance)
         evaluation_tables(speaker, "test", report)
     run.save(folder)
     speaker.say(f"saved in {folder}")

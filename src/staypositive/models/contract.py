@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -25,8 +25,17 @@ from staypositive.models.dropout import keep_mask
 from staypositive.models.moments import RowMoments, score_moments
 
 BOUNDS = ("tanh", "identity")
+Draw = Callable[[Tensor, float, torch.Generator], None]
+"""What fills a table uniformly from ±limit."""
 INSIDE = 0.999
 """The largest entry of a row that weights are sought for: they stay below 3.8, where tanh still has a slope."""
+
+
+@torch.no_grad()
+def draw_uniform(table: Tensor, limit: float, generator: torch.Generator) -> None:
+    """Fill a table uniformly from ±limit."""
+    drawn = torch.rand(table.shape, generator=generator, dtype=table.dtype, device=generator.device)
+    table.copy_((drawn * 2 - 1) * limit)
 
 
 class BilinearModel(nn.Module, ABC):
@@ -138,11 +147,13 @@ class BilinearModel(nn.Module, ABC):
 
     # -- derived, written once ----------------------------------------------------------------------------------
 
-    def initialise(self, generator: torch.Generator, init_scale: float | None = None) -> None:
+    def initialise(
+        self, generator: torch.Generator, init_scale: float | None = None, draw: Draw = draw_uniform
+    ) -> None:
         """Draw both tables uniformly from ±init_scale, by default 6/√dim as the authors' code does."""
         limit = 6 / math.sqrt(self.dim) if init_scale is None else init_scale
         for table in (self.entities, self.relations):
-            draw_uniform(table, limit, generator)
+            draw(table, limit, generator)
 
     def shared(self) -> dict[str, nn.Parameter]:
         """Return the tables beside entities and relations, by name."""
@@ -228,13 +239,6 @@ class BilinearModel(nn.Module, ABC):
             tails,
         )
         return found.mean, found.variance
-
-
-@torch.no_grad()
-def draw_uniform(table: Tensor, limit: float, generator: torch.Generator) -> None:
-    """Fill a table uniformly from ±limit."""
-    drawn = torch.rand(table.shape, generator=generator, dtype=table.dtype, device=generator.device)
-    table.copy_((drawn * 2 - 1) * limit)
 
 
 @contextmanager
