@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from launching import TESTS, torchrun
 from sharing import CASES, EPOCHS, case
 from staypositive.evaluation import rank_facts
 from staypositive.models import Scorer
 from staypositive.run.fitting import new_model, new_optimiser, training_facts, training_weights
 from staypositive.training import ReferenceEngine
-
-TESTS = Path(__file__).resolve().parents[1]
-
-
-def torchrun(processes: int, *arguments: str | Path, restarts: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run a script, or `-m module`, in several processes of this machine."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    command += [f"--max-restarts={restarts}", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -57,7 +45,7 @@ def test_processes_take_the_steps_of_one(shared: dict[str, Tensor], name: str) -
     torch.testing.assert_close(shared[f"{name}/losses"], losses, rtol=1e-9, atol=1e-9)
     for table, weights in engine.model.named_parameters():
         torch.testing.assert_close(shared[f"{name}/{table}"], weights.data, rtol=1e-8, atol=1e-8)
-    assert float(shared[f"{name}/mean_score"]) == pytest.approx(float(engine.model.mean_score()), abs=1e-9)
+    assert float(shared[f"{name}/mean_score"]) == pytest.approx(float(engine.model.mean_score().detach()), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["batch-scope", "moments", "moments-of-queries"])
@@ -71,3 +59,22 @@ def test_processes_rank_and_score_as_one(shared: dict[str, Tensor], name: str) -
     assert np.array_equal(shared[f"{name}/ranks"].numpy(), expected)
     few = torch.as_tensor(graph.test.triples[:3])  # of four processes, one is left without
     torch.testing.assert_close(shared[f"{name}/scores"], scorer.triples(*few.T), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_regulariser_sends_a_vector_or_two_matrices_a_step(shared: dict[str, Tensor], name: str) -> None:
+    graph, settings = case(name)
+    model = new_model(graph, settings).double()
+    width, objective = model.entity_rows().shape[1], settings.objective
+    steps = EPOCHS * -(-len(training_facts(graph, model, torch.device("cpu"))) // settings.batch_size)
+    numbers = {"stay-positive": width, "second-moment": 2 * width**2, "negative-sampling": 0}[objective.name]
+    assert int(shared[f"{name}/sent_sums"]) == steps * numbers * 8
+    if objective.touches_all_rows:
+        replicated = sum(table.numel() for table in model.parameters()) - model.entities.numel()
+        terms = shared[f"{name}/losses"].shape[1]
+        assert int(shared[f"{name}/sent_relations"]) == steps * (replicated + terms) * 8
+
+
+def test_drawn_negatives_are_fetched(shared: dict[str, Tensor]) -> None:
+    facts, drawn = int(shared["rows/facts"]), int(shared["rows/drawn"])
+    assert drawn > 3 * facts > 0

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from staypositive.cli.common import Speaker
-from staypositive.distributed import fit_sharded, is_first, open_world, remove_checkpoints
+from staypositive.distributed import fit_sharded, is_first, open_world, remove_checkpoints, restarts
 from staypositive.evaluation import Ranks
 from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
@@ -33,12 +32,11 @@ def train_sharded(
     Checkpoints lie beside the run's folder until it is saved. A restart by torchrun goes on from them, forced or not.
     """
     checkpoints = folder.with_name(f"{folder.name}.shards")
-    is_restart = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
     ranks = run = None
     with open_world(settings.device) as world:
         speaker.say(f"{world.size} processes by {world.backend}; checkpoints in {checkpoints}")
         trained = fit_sharded(
-            graph, settings, world, checkpoints=checkpoints, fresh=force and not is_restart, callbacks=callbacks
+            graph, settings, world, checkpoints=checkpoints, fresh=force and not restarts(), callbacks=callbacks
         )
         if evaluate and len(graph.test.facts):
             ranks = trained.rank("test")

@@ -4,7 +4,7 @@ from staypositive.distributed.checkpoint import CheckpointFolder, remove_checkpo
 from staypositive.distributed.engine import ShardedEngine
 from staypositive.distributed.fitting import ShardedRun, fit_sharded, new_sharded_engine, shard_model
 from staypositive.distributed.ranking import rank_sharded, score_sharded
-from staypositive.distributed.world import World, is_first, is_launched, open_world
+from staypositive.distributed.world import World, is_first, is_launched, open_world, restarts
 
 __all__ = [
     "CheckpointFolder",
@@ -18,6 +18,7 @@ __all__ = [
     "open_world",
     "rank_sharded",
     "remove_checkpoints",
+    "restarts",
     "score_sharded",
     "shard_model",
 ]

@@ -10,9 +10,13 @@ from contextlib import contextmanager
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from staypositive.errors import SettingError
 from staypositive.run import resolve_device
+
+_BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
 
 
 def is_launched() -> bool:
@@ -23,6 +27,11 @@ def is_launched() -> bool:
 def is_first() -> bool:
     """Whether this process is the one that speaks and saves: process 0, or a process on its own."""
     return not is_launched() or os.environ.get("RANK", "0") == "0"
+
+
+def restarts() -> int:
+    """Return how often torchrun has restarted the processes."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 class World:
@@ -81,9 +90,11 @@ def open_world(device: str = "auto") -> Iterator[World]:
             )
         place = torch.device("cuda", local)
         torch.cuda.set_device(place)
-        dist.init_process_group("nccl", device_id=place)
-    else:
-        dist.init_process_group("gloo")
+    store, rank, size = next(rendezvous("env://"))
+    # torchrun keeps one store through all restarts: each needs its own keys, lest it reads the last one's addresses
+    own = PrefixStore(f"restart {restarts()} of {size}", store)
+    device_id = place if place.type == "cuda" else None
+    dist.init_process_group(_BACKENDS[place.type], store=own, rank=rank, world_size=size, device_id=device_id)
     try:
         yield World(place)
     finally:
