@@ -3,8 +3,8 @@
     torchrun --nproc-per-node 2 benchmarks/sharded.py [WN18RR] [--model complex] [--dim 100] [--rows FILE]
 
 Every line is the same engine, model, graph and batch; the objective alone differs. Bytes are those that process 0
-hands to collectives in a step: rows and their gradients sent to other processes, the regulariser's sums, and gradients
-of the relations. Seconds are the mean of the timed steps times the steps of an epoch.
+hands to collectives in a step: rows and their gradients sent to others, the regulariser's sums, the gradients of the
+relations. Seconds are the mean of the timed steps times the steps of an epoch.
 """
 
 from __future__ import annotations
