@@ -9,7 +9,6 @@ import statistics
 import sys
 import types
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -20,15 +19,13 @@ from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
 from staypositive.cli.reading import DataArgument, Reading, reads_graph
 from staypositive.cli.sharded import train_sharded
 from staypositive.cli.tables import evaluation_tables
-from staypositive.distributed import is_first, is_launched
+from staypositive.distributed import is_launched
 from staypositive.errors import DivergedError, InputError, SettingError
-from staypositive.evaluation import Ranks
 from staypositive.graph import KnowledgeGraph
 from staypositive.objectives import OBJECTIVES, objective_options
 from staypositive.run import Run, Settings, fit, load_run, make_settings
 from staypositive.run.folder import MANIFEST, require_writable
 from staypositive.trackers import make_tracker
-from staypositive.training import ProgressBar
 
 if TYPE_CHECKING:
     CalibrateName: TypeAlias = str
@@ -83,11 +80,14 @@ def train(
       torchrun --nproc-per-node 4 -m staypositive train geo
 
     """
-    speaker = Speaker(as_json and is_first(), quiet or not is_first(), verbose)
+    speaker = Speaker(as_json, quiet, verbose)
     chosen = make_settings(objective=objective, **{k: v for k, v in settings.items() if v is not None})
     graph = reading.load(data, chosen.seed)
     if calibrate not in ("auto", "none") and not (graph.valid.has_negatives and len(graph.valid.facts)):
         raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
+    if is_launched():
+        _train_sharded(graph, chosen, out, force, calibrate, evaluate, start_from, track, speaker)
+        return
     earlier = None if start_from is None else load_run(start_from)
     folder = out or Path("runs") / graph.name
     require_free(folder, force)
@@ -96,26 +96,39 @@ def train(
         f"{graph.name}: {sizes['entities']:,} entities, {sizes['relations']} relations, "
         f"{sizes['train']:,} / {sizes['valid']:,} / {sizes['test']:,} triples"
     )
-    followed = track if track and is_first() else ()
-    trackers = [make_tracker(text, {"graph": graph.name, **chosen.as_dict()}) for text in followed]
-    shown = not quiet and sys.stderr.isatty()
+    trackers = [make_tracker(text, {"graph": graph.name, **chosen.as_dict()}) for text in track or ()]
     try:
-        if is_launched():
-            if earlier is not None:
-                raise SettingError("--start-from is for training in one process, without torchrun")
-            watchers = [*trackers, *([ProgressBar()] if shown and is_first() else [])]
-            finish = partial(_finish, graph, folder, calibrate, evaluate, speaker)
-            train_sharded(graph, chosen, folder, speaker, finish, callbacks=watchers, evaluate=evaluate, force=force)
-            return
+        shown = not quiet and sys.stderr.isatty()
         run = fit(graph, chosen, start_from=earlier, callbacks=trackers, progress=shown)
     except DivergedError as error:
-        if error.run is None:
-            raise
         raise DivergedError(f"{error}. {_keep_diverged(error.run, folder)}", error.run) from None
     finally:
         for tracker in trackers:
             tracker.abandon()  # where training was cut short
-    _finish(graph, folder, calibrate, evaluate, speaker, run)
+    _finish(run, graph, folder, calibrate, evaluate, speaker)
+
+
+def _train_sharded(
+    graph: KnowledgeGraph,
+    chosen: Settings,
+    out: Path | None,
+    force: bool,
+    calibrate: str,
+    evaluate: bool,
+    start_from: Path | None,
+    track: list[str] | None,
+    speaker: Speaker,
+) -> None:
+    """Train as one of the processes that torchrun started."""
+    if start_from is not None:
+        raise SettingError("--start-from is for training in one process, without torchrun")
+    folder = out or Path("runs") / graph.name
+    require_free(folder, force)
+
+    def finish(run: Run) -> None:
+        _finish(run, graph, folder, calibrate, evaluate, speaker)
+
+    train_sharded(graph, chosen, folder, speaker, finish, force=force, evaluate=evaluate, track=track or ())
 
 
 def require_free(folder: Path, force: bool) -> None:
@@ -135,15 +148,7 @@ def _keep_diverged(run: Run, folder: Path) -> str:
     return f"It is in {folder}"
 
 
-def _finish(
-    graph: KnowledgeGraph,
-    folder: Path,
-    calibrate: str,
-    evaluate: bool,
-    speaker: Speaker,
-    run: Run,
-    ranks: Ranks | None = None,
-) -> None:
+def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evaluate: bool, speaker: Speaker) -> None:
     if "start_from" in run.provenance:
         start = run.provenance["start_from"]["entities"]
         speaker.say(f"entities: {start['kept']:,} kept, {start['folded_in']:,} folded in, {start['fresh']:,} fresh")
@@ -158,7 +163,7 @@ def _finish(
         run.calibrate("platt" if calibrate == "auto" else calibrate)
     if evaluate and len(graph.test):
         with speaker.progress("ranking", 2 * len(graph.test.facts)) as advance:
-            report = run.evaluate("test", ranks=ranks, progress=advance)
+            report = run.evaluate("test", progress=advance)
         evaluation_tables(speaker, "test", report)
     run.save(folder)
     speaker.say(f"saved in {folder}")

@@ -24,7 +24,7 @@ from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, build_model
 from staypositive.models.contract import draw_uniform
 from staypositive.run import Run, Settings, monitor_of
-from staypositive.run.fitting import blank_model, new_optimiser, start_weights, training_facts, training_weights
+from staypositive.run.fitting import blank_model, new_optimiser, training_facts, training_weights
 from staypositive.run.measuring import FILTERS
 from staypositive.run.provenance import provenance
 from staypositive.training import Callback, TrainingResult
@@ -130,7 +130,8 @@ def shard_model(graph: KnowledgeGraph, settings: Settings, world: World) -> Bili
             own = ids % world.size == world.rank
             table.data[ids[own] // world.size] = piece[own]
 
-    start_weights(model, settings, draw)
+    wanted = settings.objective.defaults.init_scale if settings.init_scale is None else settings.init_scale
+    model.initialise(torch.Generator().manual_seed(settings.seed), wanted, draw)
     return model.to(world.device).to(getattr(torch, settings.precision))
 
 

@@ -26,16 +26,8 @@ from staypositive.models.moments import RowMoments, score_moments
 
 BOUNDS = ("tanh", "identity")
 Draw = Callable[[Tensor, float, torch.Generator], None]
-"""What fills a table uniformly from ±limit."""
 INSIDE = 0.999
 """The largest entry of a row that weights are sought for: they stay below 3.8, where tanh still has a slope."""
-
-
-@torch.no_grad()
-def draw_uniform(table: Tensor, limit: float, generator: torch.Generator) -> None:
-    """Fill a table uniformly from ±limit."""
-    drawn = torch.rand(table.shape, generator=generator, dtype=table.dtype, device=generator.device)
-    table.copy_((drawn * 2 - 1) * limit)
 
 
 class BilinearModel(nn.Module, ABC):
@@ -148,12 +140,15 @@ class BilinearModel(nn.Module, ABC):
     # -- derived, written once ----------------------------------------------------------------------------------
 
     def initialise(
-        self, generator: torch.Generator, init_scale: float | None = None, draw: Draw = draw_uniform
+        self, generator: torch.Generator, init_scale: float | None = None, draw: Draw | None = None
     ) -> None:
-        """Draw both tables uniformly from ±init_scale, by default 6/√dim as the authors' code does."""
+        """Draw both tables uniformly from ±init_scale, by default 6/√dim as the authors' code does.
+
+        `draw` fills a table, given its limit: by default all of it at once.
+        """
         limit = 6 / math.sqrt(self.dim) if init_scale is None else init_scale
         for table in (self.entities, self.relations):
-            draw(table, limit, generator)
+            (draw or draw_uniform)(table, limit, generator)
 
     def shared(self) -> dict[str, nn.Parameter]:
         """Return the tables beside entities and relations, by name."""
@@ -239,6 +234,13 @@ class BilinearModel(nn.Module, ABC):
             tails,
         )
         return found.mean, found.variance
+
+
+@torch.no_grad()
+def draw_uniform(table: Tensor, limit: float, generator: torch.Generator) -> None:
+    """Fill a table uniformly from ±limit."""
+    drawn = torch.rand(table.shape, generator=generator, dtype=table.dtype, device=generator.device)
+    table.copy_((drawn * 2 - 1) * limit)
 
 
 @contextmanager

@@ -35,8 +35,8 @@ class Tucker(Ntn):
         return self.bounded(weights) @ self.bounded(self.core)
 
     def initialise(
-        self, generator: torch.Generator, init_scale: float | None = None, draw: Draw = draw_uniform
+        self, generator: torch.Generator, init_scale: float | None = None, draw: Draw | None = None
     ) -> None:
         """Draw both tables as usual and the core from ±1, as the authors do, lest four small numbers multiply."""
         super().initialise(generator, init_scale, draw)
-        draw(self.core, 1.0, generator)
+        draw_uniform(self.core, 1.0, generator)

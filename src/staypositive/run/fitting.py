@@ -13,7 +13,6 @@ from staypositive.evaluation import negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Predictor
 from staypositive.models import BilinearModel, Scorer, build_model, resolve_prior_score
-from staypositive.models.contract import Draw, draw_uniform
 from staypositive.run.growing import carry_over
 from staypositive.run.measuring import rank_split
 from staypositive.run.provenance import provenance
@@ -104,15 +103,10 @@ def resolve_device(name: str) -> torch.device:
 def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     """Build and initialise the model that the settings describe, on the CPU, so that a seed means one start."""
     model = blank_model(graph, settings)
-    start_weights(model, settings)
-    return model
-
-
-def start_weights(model: BilinearModel, settings: Settings, draw: Draw = draw_uniform) -> None:
-    """Draw the weights that the settings' seed means."""
     wanted = settings.objective.defaults.init_scale
     init_scale = wanted if settings.init_scale is None else settings.init_scale
-    model.initialise(torch.Generator().manual_seed(settings.seed), init_scale, draw)
+    model.initialise(torch.Generator().manual_seed(settings.seed), init_scale)
+    return model
 
 
 def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:

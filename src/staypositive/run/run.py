@@ -90,15 +90,14 @@ class Run:
         *,
         ranking: bool = True,
         sampled: int | None = None,
-        ranks: Ranks | None = None,
         memory: int = DEFAULT_MEMORY,
         progress: Callable[[int], Any] | None = None,
     ) -> dict[str, Any]:
         """Measure a split and keep the result in `metrics`.
 
         `ranking` (filtered and raw, three tie rules, head and tail apart, each relation) for its facts, from `ranks`
-        where several processes have found them already; with `sampled`, in its place, `sampled_ranking` against so
-        many drawn entities, for graphs too large to rank whole;
+        where they hold the split; with `sampled`, in its place, `sampled_ranking` against so many drawn entities, for
+        graphs too large to rank whole;
         `classification` (NLL, Brier, AUC, AP, ECE, accuracy, without and with calibration) where it has negatives.
         """
         own = self.graph.split(split)
@@ -108,7 +107,8 @@ class Run:
         if sampled is not None and len(own.facts):
             report["sampled_ranking"] = sampled_report(self.predictor, split, sampled, memory, progress)
         elif ranking and len(own.facts):
-            self.ranks[split] = rank_split(self.predictor, split, memory, progress) if ranks is None else ranks
+            if split not in self.ranks:
+                self.ranks[split] = rank_split(self.predictor, split, memory, progress)
             report["ranking"] = ranking_report(self.graph, split, self.ranks[split])
         if own.has_negatives and len(own.facts):
             report["classification"] = classification_report(self.predictor, split)
