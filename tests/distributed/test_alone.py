@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,7 @@ from launching import world_of_one
 from staypositive.distributed import World, fit_sharded, rows, shard_model
 from staypositive.distributed import fitting as fitting_module
 from staypositive.errors import DivergedError, RunError, SettingError
+from staypositive.inference import discover
 from staypositive.run import make_settings, new_model
 
 SMALL: dict[str, Any] = {
@@ -29,20 +31,27 @@ def world() -> Iterator[World]:
         yield world
 
 
-def test_one_process_fits_as_fit_does(world: World, planted: sp.KnowledgeGraph) -> None:
-    for options in ({}, {"monitor": "mrr", "objective": "second-moment"}, {"patience": 1, "learning_rate": 1e-9}):
-        settings = make_settings(**{**SMALL, "epochs": 6, "engine": "reference", **options})
-        ours, theirs = fit_sharded(planted, settings, world), sp.fit(planted, settings)
-        assert ours.result.best_epoch == theirs.best_epoch
-        assert len(ours.result.history) == len(theirs.history)
-        whole = ours.whole()
-        assert whole is not None
-        torch.testing.assert_close(whole.model.entities, theirs.model.entities, rtol=1e-3, atol=1e-4)
-        whole.ranks["test"] = ours.rank("test")
-        expected = theirs.evaluate("test")["ranking"]["filtered"]["realistic"]["both"]["mrr"]
-        found = whole.evaluate("test")["ranking"]["filtered"]["realistic"]["both"]["mrr"]
-        assert found == pytest.approx(expected, rel=0.02)
-        assert whole.provenance["sharded"]["bytes_a_step"] == {"rows": 0, "sums": 0, "relations": 0}
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"monitor": "mrr", "objective": "second-moment"}, {"patience": 1, "learning_rate": 1e-9},
+     {"objective": "negative-sampling", "negatives": 2}],
+)  # fmt: skip
+def test_one_process_fits_as_fit_does(world: World, planted: sp.KnowledgeGraph, options: dict[str, Any]) -> None:
+    settings = make_settings(**{**SMALL, "epochs": 6, "engine": "reference", **options})
+    ours, theirs = fit_sharded(planted, settings, world), sp.fit(planted, settings)
+    assert ours.result.best_epoch == theirs.best_epoch
+    assert len(ours.result.history) == len(theirs.history)
+    whole = ours.whole()
+    assert whole is not None
+    torch.testing.assert_close(whole.model.entities, theirs.model.entities, rtol=1e-3, atol=1e-4)
+    whole.ranks["test"] = ours.rank("test")
+    expected = theirs.evaluate("test")["ranking"]["filtered"]["realistic"]["both"]["mrr"]
+    found = whole.evaluate("test")["ranking"]["filtered"]["realistic"]["both"]["mrr"]
+    assert found == pytest.approx(expected, rel=0.02)
+    assert whole.provenance["sharded"]["bytes_a_step"] == {"rows": 0, "sums": 0, "relations": 0}
+    wanted = {"min_probability": 0.2, "everywhere": True, "most": 5}
+    for new, plain in zip(ours.discover(**wanted), discover(whole.predictor, **wanted), strict=True):
+        assert np.array_equal(new.triples, plain.triples)
 
 
 def test_rows_in_16_bits_are_trained(world: World, planted: sp.KnowledgeGraph) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from launching import TESTS, torchrun
 from sharing import CASES, EPOCHS, case
 from staypositive.evaluation import rank_facts
+from staypositive.inference import Predictor, discover
 from staypositive.models import Scorer
 from staypositive.run.fitting import new_model, new_optimiser, training_facts, training_weights
 from staypositive.training import ReferenceEngine
@@ -49,7 +50,7 @@ def test_processes_take_the_steps_of_one(shared: dict[str, Tensor], name: str) -
 
 
 @pytest.mark.parametrize("name", ["batch-scope", "moments", "moments-of-queries"])
-def test_processes_rank_and_score_as_one(shared: dict[str, Tensor], name: str) -> None:
+def test_processes_rank_discover_and_score_as_one(shared: dict[str, Tensor], name: str) -> None:
     model = alone(name)[0].model
     model.load_state_dict({table: shared[f"{name}/{table}"] for table in model.state_dict()})
     graph, _ = case(name)
@@ -57,6 +58,11 @@ def test_processes_rank_and_score_as_one(shared: dict[str, Tensor], name: str) -
     ranks = rank_facts(scorer.asked(), graph.test.facts, graph.facts())
     expected = np.stack([ranks.better, ranks.ties, ranks.candidates, ranks.raw_better, ranks.raw_ties])
     assert np.array_equal(shared[f"{name}/ranks"].numpy(), expected)
+    new = [
+        found.triples for found in discover(Predictor(graph, scorer), min_probability=0.3, everywhere=True, most=20)
+    ]
+    assert sum(map(len, new)) > 20
+    assert np.array_equal(shared[f"{name}/new"].numpy(), np.concatenate(new))
     few = torch.as_tensor(graph.test.triples[:3])  # of four processes, one is left without
     torch.testing.assert_close(shared[f"{name}/scores"], scorer.triples(*few.T), rtol=1e-10, atol=1e-10)
 

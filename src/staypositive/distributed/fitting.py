@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from staypositive.distributed.checkpoint import CheckpointFolder
+from staypositive.distributed.discovery import discover_sharded
 from staypositive.distributed.engine import ShardedEngine
 from staypositive.distributed.loop import Training
 from staypositive.distributed.ranking import rank_sharded, score_sharded
@@ -21,6 +22,7 @@ from staypositive.distributed.world import World
 from staypositive.errors import SettingError
 from staypositive.evaluation import DEFAULT_MEMORY, Ranks, negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph
+from staypositive.inference import Discovery
 from staypositive.models import BilinearModel, build_model
 from staypositive.models.contract import draw_uniform
 from staypositive.run import Run, Settings, monitor_of
@@ -49,6 +51,10 @@ class ShardedRun:
         """Rank both sides of each fact of a split among all entities."""
         facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
         return rank_sharded(self.world, self.model, facts, known, memory=memory, progress=progress)
+
+    def discover(self, **options: Any) -> Iterator[Discovery]:
+        """Yield, for each relation, new triples that are likely; options as in `discover_sharded`."""
+        return discover_sharded(self.world, self.graph, self.model, **options)
 
     def fits(self) -> bool:
         """Whether the whole table, and a copy of it, fit in the memory that process 0 has free."""

@@ -38,10 +38,7 @@ def rank_sharded(
     def count(chunk: Tensor, answers: tuple[Tensor, Tensor], is_tail: bool) -> Tensor:
         heads, relations, tails = chunk.unbind(1)
         given, targets = (heads, tails) if is_tail else (tails, heads)
-        asker, each = _with_rows(scorer, fetch_everywhere(world, own_rows, given)), torch.arange(len(chunk))
-        each = each.to(chunk.device)
-        queries = asker.tail_queries(each, relations) if is_tail else asker.head_queries(relations, each)
-        scores = queries @ columns
+        scores = ask_everywhere(world, scorer, given, relations, is_tail) @ columns
         mine = targets % world.size == world.rank
         aims = scores.new_zeros(len(chunk))
         aims[mine] = scores[mine, targets[mine] // world.size]
@@ -72,6 +69,13 @@ def score_sharded(world: World, model: BilinearModel, triples: NDArray[np.int64]
         scores[share.own] = own.double() * bool(share.counted)
     found: NDArray[np.float64] = world.total("ranking", scores).cpu().numpy()
     return found
+
+
+def ask_everywhere(world: World, scorer: Scorer, given: Tensor, relations: Tensor, is_tail: bool) -> Tensor:
+    """Return the queries about some entities' tails, or heads, to every process alike; each has its own rows."""
+    asker = _with_rows(scorer, fetch_everywhere(world, scorer.entity_rows, given))
+    each = torch.arange(len(given), device=given.device)
+    return asker.tail_queries(each, relations) if is_tail else asker.head_queries(relations, each)
 
 
 def _with_rows(scorer: Scorer, rows: Tensor) -> Scorer:

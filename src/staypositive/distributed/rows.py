@@ -64,15 +64,20 @@ def fetch_everywhere(world: World, table: Tensor, ids: Tensor) -> Tensor:
     return world.total("ranking", rows)
 
 
+def send_to_first(world: World, purpose: str, rows: Tensor) -> Tensor:
+    """Return all processes' rows, one after another, to process 0, and none to the others."""
+    nothing = [0] * world.size
+    receives = world.counts(purpose, torch.tensor([len(rows), *nothing[1:]], device=rows.device))
+    return world.exchange(purpose, rows, [len(rows), *nothing[1:]], receives)
+
+
 def gather(world: World, table: Tensor, n_entities: int) -> Tensor | None:
     """Return a whole table, on the CPU, to process 0, and None to the others."""
-    nothing = [0] * world.size
-    counts = [rows_of(process, world.size, n_entities) for process in range(world.size)]
-    is_first = world.rank == 0
-    found = world.exchange("gather", table, [len(table), *nothing[1:]], counts if is_first else nothing)
-    if not is_first:
+    found = send_to_first(world, "gather", table)
+    if world.rank != 0:
         return None
     whole = torch.empty(n_entities, table.shape[1], dtype=table.dtype)
+    counts = [rows_of(process, world.size, n_entities) for process in range(world.size)]
     for process, part in enumerate(found.cpu().split(counts)):
         whole[process :: world.size] = part
     return whole
