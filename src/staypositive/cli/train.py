@@ -71,13 +71,13 @@ def train(
 
       staypositive train WN18AM --model distmult --objective negative-sampling --negatives 10
 
+      torchrun --nproc-per-node 4 -m staypositive train geo
+
       staypositive train http://localhost:7878/query --query "SELECT ?s ?p ?o { ?s ?p ?o }"
 
       staypositive train geo --track tensorboard:logs --track jsonl:log.jsonl
 
       staypositive train grown.tsv --start-from runs/mine --model simple --dim 200 --epochs 20 --out runs/grown
-
-      torchrun --nproc-per-node 4 -m staypositive train geo
 
     """
     speaker = Speaker(as_json, quiet, verbose)
@@ -106,29 +106,6 @@ def train(
         for tracker in trackers:
             tracker.abandon()  # where training was cut short
     _finish(run, graph, folder, calibrate, evaluate, speaker)
-
-
-def _train_sharded(
-    graph: KnowledgeGraph,
-    chosen: Settings,
-    out: Path | None,
-    force: bool,
-    calibrate: str,
-    evaluate: bool,
-    start_from: Path | None,
-    track: list[str] | None,
-    speaker: Speaker,
-) -> None:
-    """Train as one of the processes that torchrun started."""
-    if start_from is not None:
-        raise SettingError("--start-from is for training in one process, without torchrun")
-    folder = out or Path("runs") / graph.name
-    require_free(folder, force)
-
-    def finish(run: Run) -> None:
-        _finish(run, graph, folder, calibrate, evaluate, speaker)
-
-    train_sharded(graph, chosen, folder, speaker, finish, force=force, evaluate=evaluate, track=track or ())
 
 
 def require_free(folder: Path, force: bool) -> None:
@@ -184,6 +161,29 @@ def _suggest(run: Run, folder: Path, speaker: Speaker) -> None:
     head, relation, _ = run.graph.train.triples[0].tolist()
     asked = [f"--head={run.graph.entities[head]}", f"--relation={run.graph.relations[relation]}"]
     speaker.say(f"next: {shlex.join(['staypositive', 'predict', str(folder), *asked])}")
+
+
+def _train_sharded(
+    graph: KnowledgeGraph,
+    chosen: Settings,
+    out: Path | None,
+    force: bool,
+    calibrate: str,
+    evaluate: bool,
+    start_from: Path | None,
+    track: list[str] | None,
+    speaker: Speaker,
+) -> None:
+    """Train as one of the processes that torchrun started."""
+    if start_from is not None:
+        raise SettingError("--start-from is for training in one process, without torchrun")
+    folder = out or Path("runs") / graph.name
+    require_free(folder, force)
+
+    def finish(run: Run) -> None:
+        _finish(run, graph, folder, calibrate, evaluate, speaker)
+
+    train_sharded(graph, chosen, folder, speaker, finish, force=force, evaluate=evaluate, track=track or ())
 
 
 # -- the flags come from the settings, so that a new setting or objective has its flag at once -------------------
