@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tables import around, data, paper, past, speed
+from tables import sharded as sharded_training
 from tables.common import Rows
 
 from staypositive.experiments import read_index
@@ -52,6 +53,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "second-moment-probabilities": past.second_moment_probabilities,
     "pykeen-side": around.pykeen_side,
     "pykeen-side-setting": around.pykeen_side_setting,
+    "sharded": sharded_training.sharded,
 }
 
 

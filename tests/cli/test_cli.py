@@ -97,6 +97,15 @@ def test_evaluate(trained: Path) -> None:
     assert set(sp.load_run(trained).metrics) == {"valid", "test"}
 
 
+def test_evaluate_sampled(trained: Path) -> None:
+    assert "each against 20 drawn entities" in " ".join(call("evaluate", trained, "--sampled", "20").split())
+    report = json.loads(call("evaluate", trained, "--sampled", "20", "--json"))
+    assert report["sampled_ranking"]["candidates"] == 20
+    assert 0 < report["sampled_ranking"]["filtered"]["both"]["sampled_mrr"] <= 1
+    assert "ranking" not in report
+    assert sp.load_run(trained).metrics["test"]["sampled_ranking"] == report["sampled_ranking"]
+
+
 def test_calibrate(trained: Path) -> None:
     report = json.loads(call("calibrate", trained, "--method", "isotonic", "--json"))
     assert report["nll_after"] < report["nll_before"]

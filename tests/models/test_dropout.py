@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from staypositive.models.dropout import drop_threshold, keep_mask
+from staypositive.models.dropout import drop_threshold, keep_mask, masks_at
 from staypositive.models.hashing import GOLDEN, draw_below, mix, mix_all, step_key, step_keys
 
 CPU = torch.device("cpu")
@@ -43,3 +43,12 @@ def test_keys_and_draws_equal_the_plain_ones() -> None:
     counts = torch.bincount(drawn, minlength=7)
     assert len(counts) == 7
     assert ((counts - 1000).abs() < 5 * (1000 * 6 / 7) ** 0.5).all()
+
+
+def test_a_share_of_a_batch_has_its_rows_of_the_mask() -> None:
+    key, places = torch.tensor(77), torch.tensor([5, 0, 8])
+    whole = keep_mask(key, 9, 6, 0.4, torch.device("cpu"))
+    with masks_at(places):
+        share = keep_mask(key, 3, 6, 0.4, torch.device("cpu"))
+    assert torch.equal(share, whole[places])
+    assert torch.equal(keep_mask(key, 9, 6, 0.4, torch.device("cpu")), whole)

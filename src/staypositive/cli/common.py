@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from staypositive.completion import complete_run
+from staypositive.distributed import is_first
 from staypositive.run import Run, is_packaged
 from staypositive.text import visible, visible_json
 
@@ -58,12 +59,12 @@ def own_command(without: tuple[str, ...]) -> str:
 
 
 class Speaker:
-    """Results go to standard output, everything else to standard error."""
+    """Results go to standard output, everything else to standard error; of several processes, one speaks."""
 
     def __init__(
         self, as_json: bool = False, quiet: bool = False, verbose: bool = False, *, warnings: bool = True
     ) -> None:
-        self.as_json, self.quiet = as_json, quiet
+        self.as_json, self.quiet = as_json and is_first(), quiet or not is_first()
         self.out, self.err = Console(highlight=False), Console(stderr=True, highlight=False)
         level = logging.ERROR if quiet or not warnings else logging.INFO if verbose else logging.WARNING
         handler = RichHandler(console=self.err, show_time=False, show_path=False)

@@ -32,6 +32,9 @@ def evaluate(
     run: RunArgument,
     split: Annotated[SplitName, typer.Option(help="The split to measure.")] = "test",
     ranking: Annotated[bool, typer.Option(help="Rank each fact among all entities.")] = True,
+    sampled: Annotated[
+        int | None, typer.Option(min=1, help="Rank against so many drawn entities instead: for very large graphs.")
+    ] = None,
     per_relation: Annotated[bool, typer.Option("--per-relation", help="Show each relation apart.")] = False,
     memory_mb: Annotated[
         int, typer.Option("--memory-mb", min=1, help="Ceiling for scores held at once, in MiB.")
@@ -49,11 +52,14 @@ def evaluate(
 
       staypositive evaluate runs/geo --split valid --json
 
+      staypositive evaluate runs/large --sampled 1000
+
     """
     speaker = Speaker(as_json, quiet, verbose)
     held = load_run(run)
     with speaker.progress("ranking", 2 * len(held.graph.split(split).facts)) as advance:
-        report = held.evaluate(split, ranking=ranking, memory=memory_mb * 2**20, progress=advance)
+        memory = memory_mb * 2**20
+        report = held.evaluate(split, ranking=ranking, sampled=sampled, memory=memory, progress=advance)
     keep_run(held, run, speaker)
     evaluation_tables(speaker, split, report, per_relation)
     speaker.result(report)

@@ -40,6 +40,22 @@ def ranking_table(speaker: Speaker, split: str, report: dict[str, Any], per_rela
         speaker.table(f"Ranking on {split} by relation (filtered)", ["relation", "queries", *_RANKING_NAMES], lines)
 
 
+def sampled_table(speaker: Speaker, split: str, report: dict[str, Any]) -> None:
+    """Print metrics of ranks among drawn entities."""
+    rows = [
+        [name, *(report[setting][side][f"sampled_{m}"] for m in _RANKING)]
+        for name, setting, side in (
+            ("filtered", "filtered", "both"), ("tail asked", "filtered", "tail"), ("head asked", "filtered", "head"),
+            ("raw", "raw", "both"),
+        )
+    ]  # fmt: skip
+    title = (
+        f"Sampled ranking on {split}: {report['queries']:,} queries, each against {report['candidates']:,} drawn "
+        "entities; not to be compared with ranks among all"
+    )
+    speaker.table(title, ["", *(f"sampled {name}" for name in _RANKING_NAMES)], rows)
+
+
 def classification_table(speaker: Speaker, split: str, report: dict[str, Any]) -> None:
     """Print the classification metrics, a column before and one after calibration."""
     columns = {
@@ -57,6 +73,8 @@ def evaluation_tables(speaker: Speaker, split: str, report: dict[str, Any], per_
     """Print whatever an evaluation has."""
     if "ranking" in report:
         ranking_table(speaker, split, report["ranking"], per_relation)
+    if "sampled_ranking" in report:
+        sampled_table(speaker, split, report["sampled_ranking"])
     if "classification" in report:
         classification_table(speaker, split, report["classification"])
 

@@ -17,6 +17,7 @@ import typer
 from staypositive.calibration import CALIBRATORS
 from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
 from staypositive.cli.reading import DataArgument, Reading, reads_graph
+from staypositive.cli.sharded import train_sharded
 from staypositive.cli.stopping import (
     StopSignals,
     clear_checkpoint,
@@ -26,6 +27,7 @@ from staypositive.cli.stopping import (
     where_to_begin,
 )
 from staypositive.cli.tables import evaluation_tables
+from staypositive.distributed import is_launched
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.graph import KnowledgeGraph
 from staypositive.objectives import OBJECTIVES, objective_options
@@ -94,6 +96,8 @@ def train(
 
       staypositive train WN18AM --model distmult --objective negative-sampling --negatives 10
 
+      torchrun --nproc-per-node 4 -m staypositive train geo
+
       staypositive train http://localhost:7878/query --query "SELECT ?s ?p ?o { ?s ?p ?o }"
 
       staypositive train geo --track tensorboard:logs --track jsonl:log.jsonl
@@ -108,6 +112,9 @@ def train(
     graph = reading.load(data, chosen.seed)
     if calibrate not in ("auto", "none") and not (graph.valid.has_negatives and len(graph.valid.facts)):
         raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
+    if is_launched():
+        _train_sharded(graph, chosen, out, force, calibrate, evaluate, start_from, track, speaker)
+        return
     earlier = None if start_from is None else load_run(start_from)
     folder = out or Path("runs") / graph.name
     checkpoint = Checkpoint(folder / CHECKPOINT_ROOM, checkpoint_every)
@@ -205,6 +212,31 @@ def _suggest(run: Run, folder: Path, speaker: Speaker) -> None:
     head, relation, _ = run.graph.train.triples[0].tolist()
     asked = [f"--head={run.graph.entities[head]}", f"--relation={run.graph.relations[relation]}"]
     speaker.say(f"next: {shlex.join(['staypositive', 'predict', str(folder), *asked])}")
+
+
+def _train_sharded(
+    graph: KnowledgeGraph,
+    chosen: Settings,
+    out: Path | None,
+    force: bool,
+    calibrate: str,
+    evaluate: bool,
+    start_from: Path | None,
+    track: list[str] | None,
+    speaker: Speaker,
+) -> None:
+    """Train as one of the processes that torchrun started."""
+    if start_from is not None:
+        raise SettingError("--start-from is for training in one process, without torchrun")
+    folder = out or Path("runs") / graph.name
+    require_free(folder, force)
+
+    def finish(run: Run) -> None:
+        _finish(run, graph, folder, calibrate, evaluate, speaker)
+        _suggest(run, folder, speaker)
+        _report(run, folder, speaker)
+
+    train_sharded(graph, chosen, folder, speaker, finish, force=force, evaluate=evaluate, track=track or ())
 
 
 # -- the flags come from the settings, so that a new setting or objective has its flag at once -------------------

@@ -20,9 +20,11 @@ from staypositive.evaluation.ranking import (
     AllScorer,
     RankingTask,
     Ranks,
+    count_ranks,
     rank_facts,
     ranking_metrics,
 )
+from staypositive.evaluation.sampled import rank_sampled
 
 __all__ = [
     "DEFAULT_MEMORY",
@@ -35,9 +37,11 @@ __all__ = [
     "best_threshold",
     "brier_score",
     "classification_metrics",
+    "count_ranks",
     "expected_calibration_error",
     "negative_log_likelihood",
     "rank_facts",
+    "rank_sampled",
     "ranking_metrics",
     "relation_thresholds",
     "reliability_bins",

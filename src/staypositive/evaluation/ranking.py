@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +25,9 @@ SIDES = ("both", "head", "tail")
 DEFAULT_MEMORY = 512 * 2**20
 _BYTES_PER_SCORE = 8  # a float32, two masks and their intermediate
 _CPU_CACHE = 16 * 2**20
+
+CountChunk = Callable[[Tensor, tuple[Tensor, Tensor], bool], Tensor]
+"""From facts, their known answers (position and entity) and whether tails are asked for to `count_ranks`'s counts."""
 
 
 class AllScorer(Protocol):
@@ -121,26 +125,30 @@ class RankingTask:
 
     def rank(self, scorer: AllScorer, progress: Callable[[int], Any] | None = None) -> Ranks:
         """Rank the true answers among all entities; `progress` is told how many queries each chunk had."""
+        return self.rank_by(partial(_rank_chunk, scorer), progress)
+
+    def rank_by(self, count: CountChunk, progress: Callable[[int], Any] | None = None) -> Ranks:
+        """Rank by what counts a chunk of queries (see `count_ranks`)."""
         parts = []
         for facts, known, is_tail in self.chunks:
-            parts.append(_rank_chunk(scorer, facts, known, is_tail))
+            parts.append(count(facts, known, is_tail))
             if progress is not None:
                 progress(len(facts))
-        counts = torch.cat(parts, dim=1).cpu().numpy()  # nothing waits for the device before this line
-        if counts[-1].any():
-            raise StayPositiveError("some scores are NaN or infinite; a model that has diverged cannot be ranked")
-        better, ties, known_better, known_ties, filtered = counts[:-1]
-        entities = np.full(len(better), self.n_entities, dtype=np.int64)
-        return Ranks(
-            relations=np.tile(self.facts[:, 1], 2),
-            is_tail=np.repeat([True, False], len(self.facts)),
-            better=better - known_better,
-            ties=ties - known_ties,
-            candidates=entities - filtered,
-            raw_better=better,
-            raw_ties=ties,
-            raw_candidates=entities,
-        )
+        better, equal, known_better, known_ties, filtered, is_nan = torch.cat(parts, dim=1)
+        ties, entities = equal - 1, torch.full_like(better, self.n_entities)  # the target equals itself
+        counts = (better - known_better, ties - known_ties, entities - filtered, better, ties, entities, is_nan)
+        return finished(torch.stack(counts), self.facts)
+
+
+def finished(counts: Tensor, facts: NDArray[np.int64]) -> Ranks:
+    """Return ranks from counts of all tail queries, then all head queries, of some facts.
+
+    `counts`, shape (7, 2 · facts), has the rows better, ties and candidates, the same raw, and NaN scores.
+    """
+    found = counts.cpu().numpy()  # nothing waits for the device before this line
+    if found[-1].any():
+        raise StayPositiveError("some scores are NaN or infinite; a model that has diverged cannot be ranked")
+    return Ranks(np.tile(facts[:, 1], 2), np.repeat([True, False], len(facts)), *found[:-1])
 
 
 def rank_facts(
@@ -160,24 +168,29 @@ def rank_facts(
 
 
 def _rank_chunk(scorer: AllScorer, facts: Tensor, known: tuple[Tensor, Tensor], is_tail: bool) -> Tensor:
-    """Count, for one side of some facts: better answers, ties, both among known answers, known answers, NaN scores.
-
-    Known answers are subtracted from the counts later, so no matrix is masked.
-    """
+    """Count one side of some facts."""
     heads, relations, tails = facts.unbind(1)
     scores = scorer.tails(heads, relations) if is_tail else scorer.heads(relations, tails)
     targets = tails if is_tail else heads
-    aims = scores.gather(1, targets[:, None])
-    better = torch.count_nonzero(scores > aims, dim=1)
-    ties = torch.count_nonzero(scores == aims, dim=1) - 1
     rows, answers = known
-    other = (answers != targets[rows]).long()  # counted, not selected: a selection would wait for the device
-    theirs, own = scores[rows, answers], aims[rows, 0]
+    return count_ranks(scores, scores.gather(1, targets[:, None]), rows, answers, answers != targets[rows])
+
+
+def count_ranks(scores: Tensor, aims: Tensor, rows: Tensor, columns: Tensor, is_other: Tensor) -> Tensor:
+    """Count, for each query, scores above its aim, scores equal to it, both among known answers, those, NaN scores.
+
+    `scores` has shape (n, candidates) and `aims`, the targets' scores, (n, 1). `rows` and `columns` place the known
+    answers in `scores`; of them `is_other` are not the target. They are subtracted later, so no matrix is masked.
+    """
+    better = torch.count_nonzero(scores > aims, dim=1)
+    equal = torch.count_nonzero(scores == aims, dim=1)
+    other = is_other.long()  # counted, not selected: a selection would wait for the device
+    theirs, own = scores[rows, columns], aims[rows, 0]
     nothing = torch.zeros_like(better)
     return torch.stack(
         [
             better,
-            ties,
+            equal,
             nothing.index_add(0, rows, other * (theirs > own)),
             nothing.index_add(0, rows, other * (theirs == own)),
             nothing.index_add(0, rows, other),

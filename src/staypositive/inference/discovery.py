@@ -18,6 +18,7 @@ from torch import Tensor
 
 from staypositive.calibration import FeatureCalibrator, Features
 from staypositive.errors import InputError
+from staypositive.graph import KnowledgeGraph
 from staypositive.inference.predictor import Predictor
 from staypositive.models import logit
 
@@ -34,6 +35,17 @@ class Discovery:
     relation: int
     triples: Ints
     logits: Floats
+
+    @classmethod
+    def nothing(cls, relation: int) -> Discovery:
+        """Return that nothing was found yet."""
+        return cls(relation, np.empty((0, 3), dtype=np.int64), np.empty(0))
+
+    def joined(self, triples: Ints, logits: Floats, most: int | None) -> Discovery:
+        """Return the best of what was found before and now, most likely first."""
+        triples, logits = np.concatenate([self.triples, triples]), np.concatenate([self.logits, logits])
+        order = np.argsort(-logits, kind="stable")[:most]
+        return Discovery(self.relation, triples[order], logits[order])
 
 
 def discover(
@@ -57,27 +69,25 @@ def discover(
         raise InputError(f"min_probability is between 0 and 1, got {min_probability}")
     graph = predictor.graph
     for relation in range(len(graph.relations)) if relations is None else relations:
-        facts = graph.train.facts[graph.train.facts[:, 1] == relation]
-        sides = (
-            (np.arange(len(graph.entities)),) * 2 if everywhere else (np.unique(facts[:, 0]), np.unique(facts[:, 2]))
-        )
-        heads, tails = (torch.as_tensor(side, device=predictor.scorer.device) for side in sides)
-        loops = bool((facts[:, 0] == facts[:, 2]).any())
-        best = Discovery(relation, np.empty((0, 3), dtype=np.int64), np.empty(0))
+        heads, tails, loops = pairs_of(graph, relation, everywhere, predictor.scorer.device)
+        best = Discovery.nothing(relation)
         for part in heads.split(max(1, piece // max(1, len(tails)))) if len(tails) else ():
             triples, logits = _piece(predictor, part, relation, tails, min_probability, prior)
             keep = ~predictor.is_known(triples) & (loops | (triples[:, 0] != triples[:, 2]))
-            best = _joined(best, triples[keep], logits[keep], most)
+            best = best.joined(triples[keep], logits[keep], most)
         yield best
         if progress is not None:
             progress(1)
 
 
-def _joined(best: Discovery, triples: Ints, logits: Floats, most: int | None) -> Discovery:
-    """Return the best of what was found before and now, most likely first."""
-    triples, logits = np.concatenate([best.triples, triples]), np.concatenate([best.logits, logits])
-    order = np.argsort(-logits, kind="stable")[:most]
-    return Discovery(best.relation, triples[order], logits[order])
+def pairs_of(
+    graph: KnowledgeGraph, relation: int, everywhere: bool, device: torch.device
+) -> tuple[Tensor, Tensor, bool]:
+    """Return the heads and tails to pair for a relation, and whether it has facts of an entity about itself."""
+    facts = graph.train.facts[graph.train.facts[:, 1] == relation]
+    sides = (np.arange(len(graph.entities)),) * 2 if everywhere else (np.unique(facts[:, 0]), np.unique(facts[:, 2]))
+    heads, tails = (torch.as_tensor(side, device=device) for side in sides)
+    return heads, tails, bool((facts[:, 0] == facts[:, 2]).any())
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ from staypositive.models.dropout import keep_mask
 from staypositive.models.moments import RowMoments, score_moments
 
 BOUNDS = ("tanh", "identity")
+Draw = Callable[[Tensor, float, torch.Generator], None]
 INSIDE = 0.999
 """The largest entry of a row that weights are sought for: they stay below 3.8, where tanh still has a slope."""
 
@@ -138,11 +139,16 @@ class BilinearModel(nn.Module, ABC):
 
     # -- derived, written once ----------------------------------------------------------------------------------
 
-    def initialise(self, generator: torch.Generator, init_scale: float | None = None) -> None:
-        """Draw both tables uniformly from ±init_scale, by default 6/√dim as the authors' code does."""
+    def initialise(
+        self, generator: torch.Generator, init_scale: float | None = None, draw: Draw | None = None
+    ) -> None:
+        """Draw both tables uniformly from ±init_scale, by default 6/√dim as the authors' code does.
+
+        `draw` fills a table, given its limit: by default all of it at once.
+        """
         limit = 6 / math.sqrt(self.dim) if init_scale is None else init_scale
         for table in (self.entities, self.relations):
-            draw_uniform(table, limit, generator)
+            (draw or draw_uniform)(table, limit, generator)
 
     def shared(self) -> dict[str, nn.Parameter]:
         """Return the tables beside entities and relations, by name."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from staypositive.models.contract import draw_uniform
+from staypositive.models.contract import Draw, draw_uniform
 from staypositive.models.ntn import Ntn
 
 
@@ -34,7 +34,9 @@ class Tucker(Ntn):
         """Return Z_r, flattened, from bounded r and W."""
         return self.bounded(weights) @ self.bounded(self.core)
 
-    def initialise(self, generator: torch.Generator, init_scale: float | None = None) -> None:
+    def initialise(
+        self, generator: torch.Generator, init_scale: float | None = None, draw: Draw | None = None
+    ) -> None:
         """Draw both tables as usual and the core from ±1, as the authors do, lest four small numbers multiply."""
-        super().initialise(generator, init_scale)
+        super().initialise(generator, init_scale, draw)
         draw_uniform(self.core, 1.0, generator)

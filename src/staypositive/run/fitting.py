@@ -156,7 +156,7 @@ def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
 
 
 def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
-    """Build the model that the settings describe, all weights zero."""
+    """Build the model that the settings describe, all weights zero; on torch's `meta` device, its shapes alone."""
     sizes = len(graph.entities), len(graph.relations)
     density = len(graph.train.facts) / (sizes[0] ** 2 * sizes[1])
     extra: dict[str, Any] = {}
@@ -177,6 +177,8 @@ def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     }
     try:
         outlined = outline(settings.model, stated)  # so that what cannot fit is never begun
+        if torch.get_default_device().type == "meta":
+            return outlined
         if sum(weights.numel() for weights in outlined.parameters()) * 4 > memory_bytes():
             raise MemoryError
         return build_model(settings.model, **stated)

@@ -15,6 +15,7 @@ from staypositive.evaluation import (
     Ranks,
     classification_metrics,
     rank_facts,
+    rank_sampled,
     ranking_metrics,
     threshold_metrics,
 )
@@ -53,6 +54,26 @@ def ranking_report(graph: KnowledgeGraph, split: str, ranks: Ranks) -> dict[str,
         for relation in np.unique(ranks.relations).tolist()
         for own in [ranks.select(ranks.relations == relation)]
     }
+    return report
+
+
+def sampled_report(
+    predictor: Predictor,
+    split: str,
+    candidates: int,
+    memory: int = DEFAULT_MEMORY,
+    progress: Callable[[int], Any] | None = None,
+) -> dict[str, Any]:
+    """Return ranking metrics against drawn entities, named so that nobody takes them for those among all."""
+    graph = predictor.graph
+    facts, known = graph.split(split).facts, graph.facts(*FILTERS[split])
+    ranks = rank_sampled(predictor.scorer.asked(), facts, known, candidates, memory=memory, progress=progress)
+    report: dict[str, Any] = {"queries": len(ranks), "candidates": candidates, "filtered_by": list(FILTERS[split])}
+    for setting, filtered in (("filtered", True), ("raw", False)):
+        report[setting] = {
+            side: {f"sampled_{k}": v for k, v in ranking_metrics(ranks.side(side), filtered=filtered).items()}
+            for side in SIDES
+        }
     return report
 
 

@@ -32,7 +32,7 @@ from staypositive.inference import (
 from staypositive.models import BilinearModel, Scorer, build_model
 from staypositive.run.folder import load_parts, save_parts
 from staypositive.run.growing import carry_over, require_free_rows, require_reached
-from staypositive.run.measuring import FILTERS, classification_report, rank_split, ranking_report
+from staypositive.run.measuring import FILTERS, classification_report, rank_split, ranking_report, sampled_report
 from staypositive.run.memory import advising
 from staypositive.run.packaged import find_run
 from staypositive.run.provenance import of_graph
@@ -90,21 +90,27 @@ class Run:
         split: str = "test",
         *,
         ranking: bool = True,
+        sampled: int | None = None,
         memory: int = DEFAULT_MEMORY,
         progress: Callable[[int], Any] | None = None,
     ) -> dict[str, Any]:
         """Measure a split and keep the result in `metrics`.
 
-        `ranking` (filtered and raw, three tie rules, head and tail apart, each relation) for its facts;
+        `ranking` (filtered and raw, three tie rules, head and tail apart, each relation) for its facts, from `ranks`
+        where they hold the split; with `sampled`, in its place, `sampled_ranking` against so many drawn entities, for
+        graphs too large to rank whole;
         `classification` (NLL, Brier, AUC, AP, ECE, accuracy, without and with calibration) where it has negatives.
         """
         own = self.graph.split(split)
         if len(own) == 0:
             raise InputError(f"split {split!r} of {self.graph.name} is empty; there is nothing to evaluate")
         report: dict[str, Any] = {}
-        if ranking and len(own.facts):
-            with advising(f"ranking {split}", "give evaluate a smaller memory (--memory-mb)"):
-                self.ranks[split] = rank_split(self.predictor, split, memory, progress)
+        if sampled is not None and len(own.facts):
+            report["sampled_ranking"] = sampled_report(self.predictor, split, sampled, memory, progress)
+        elif ranking and len(own.facts):
+            if split not in self.ranks:
+                with advising(f"ranking {split}", "give evaluate a smaller memory (--memory-mb)"):
+                    self.ranks[split] = rank_split(self.predictor, split, memory, progress)
             report["ranking"] = ranking_report(self.graph, split, self.ranks[split])
         if own.has_negatives and len(own.facts):
             report["classification"] = classification_report(self.predictor, split)

@@ -1,0 +1,59 @@
+"""New triples that are likely, by several processes: each scores its own tails, and process 0 has the best of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from staypositive.distributed.ranking import ask_everywhere
+from staypositive.distributed.rows import send_to_first
+from staypositive.distributed.world import World
+from staypositive.graph import KnowledgeGraph
+from staypositive.inference import Discovery, Predictor
+from staypositive.inference.discovery import PIECE, pairs_of
+from staypositive.models import BilinearModel, Scorer, evaluating
+
+
+def discover_sharded(
+    world: World,
+    graph: KnowledgeGraph,
+    model: BilinearModel,
+    *,
+    min_probability: float = 0.9,
+    prior: float | None = None,
+    everywhere: bool = False,
+    most: int | None = None,
+    piece: int = PIECE,
+) -> Iterator[Discovery]:
+    """Yield what `inference.discover` does, to process 0, for each relation in turn; to the others, nothing found."""
+    scorer = Scorer(model)
+    predictor = Predictor(graph, scorer)
+    lowest = predictor.score_at(min_probability, prior)
+    for relation in range(len(graph.relations)):
+        heads, tails, loops = pairs_of(graph, relation, everywhere, world.device)
+        own = tails[tails % world.size == world.rank]
+        best = Discovery.nothing(relation)
+        for part in heads.split(max(1, piece * world.size // max(1, len(tails)))) if len(tails) else ():
+            with evaluating(model):
+                queries = ask_everywhere(world, scorer, part, torch.full_like(part, relation), True)
+                scores = queries @ scorer.entity_rows[own // world.size].T
+            rows, columns = torch.nonzero(scores >= lowest).unbind(1)
+            found = torch.stack([part[rows], torch.full_like(rows, relation), own[columns]], dim=1).cpu().numpy()
+            keep = ~predictor.is_known(found) & (loops | (found[:, 0] != found[:, 2]))
+            logits = predictor.logits(scores[rows, columns].double().cpu().numpy(), prior)
+            best = best.joined(found[keep], logits[keep], most)
+        yield _of_all(world, best, most)
+
+
+def _of_all(world: World, own: Discovery, most: int | None) -> Discovery:
+    """Return the best of all processes' to process 0."""
+    triples, logits = (
+        send_to_first(world, "discovery", torch.from_numpy(part).to(world.device)).cpu().numpy()
+        for part in (own.triples, own.logits)
+    )
+    order = np.lexsort(
+        (triples[:, 2], triples[:, 0])
+    )  # the order of discovery by one process, where log-odds are equal
+    return Discovery.nothing(own.relation).joined(triples[order], logits[order], most)

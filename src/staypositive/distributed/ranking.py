@@ -1,0 +1,85 @@
+"""Ranking and scoring by several processes: each scores its own entities, and the counts are added up.
+
+Ranks are exact: among all entities, filtered and raw, with ties counted, as `evaluation.ranking` defines them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from staypositive.distributed.rows import RowExchange, fetch_everywhere
+from staypositive.distributed.sums import Share
+from staypositive.distributed.world import World
+from staypositive.evaluation import DEFAULT_MEMORY, RankingTask, Ranks, count_ranks
+from staypositive.models import BilinearModel, Scorer, evaluating
+
+
+def rank_sharded(
+    world: World,
+    model: BilinearModel,
+    facts: NDArray[np.int64],
+    known: NDArray[np.int64],
+    *,
+    memory: int = DEFAULT_MEMORY,
+    progress: Callable[[int], Any] | None = None,
+) -> Ranks:
+    """Rank both sides of each fact among all entities, of which each process has its own; all return the ranks."""
+    scorer = Scorer(model, asked=True)
+    own_rows = scorer.entity_rows
+    columns = own_rows.T.contiguous()
+
+    def count(chunk: Tensor, answers: tuple[Tensor, Tensor], is_tail: bool) -> Tensor:
+        heads, relations, tails = chunk.unbind(1)
+        given, targets = (heads, tails) if is_tail else (tails, heads)
+        scores = ask_everywhere(world, scorer, given, relations, is_tail) @ columns
+        mine = targets % world.size == world.rank
+        aims = scores.new_zeros(len(chunk))
+        aims[mine] = scores[mine, targets[mine] // world.size]
+        aims = world.total("ranking", aims)
+        places, others = answers
+        held = others % world.size == world.rank
+        places, others = places[held], others[held]
+        return world.total(
+            "ranking",
+            count_ranks(scores, aims[:, None], places, others // world.size, others != targets[places]),
+        )
+
+    with evaluating(model):
+        task = RankingTask(facts, known, model.n_entities, own_rows.device, memory * world.size)
+        return task.rank_by(count, progress)
+
+
+def score_sharded(world: World, model: BilinearModel, triples: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return φ of triples, to every process; each scores its share of them."""
+    share = Share.of(world, len(triples))
+    heads, relations, tails = torch.as_tensor(triples[share.own], device=world.device).unbind(1)
+    ids, places = torch.unique(torch.cat([heads, tails]), return_inverse=True)
+    with evaluating(model):
+        scorer = Scorer(model)
+        fetched = _with_rows(scorer, RowExchange(world, ids).fetch(scorer.entity_rows))
+        scores = torch.zeros(len(triples), dtype=torch.float64, device=world.device)
+        own = fetched.triples(places[: len(heads)], relations, places[len(heads) :])
+        scores[share.own] = own.double() * bool(share.counted)
+    found: NDArray[np.float64] = world.total("ranking", scores).cpu().numpy()
+    return found
+
+
+def ask_everywhere(world: World, scorer: Scorer, given: Tensor, relations: Tensor, is_tail: bool) -> Tensor:
+    """Return the queries about some entities' tails, or heads, to every process alike; each has its own rows."""
+    asker = _with_rows(scorer, fetch_everywhere(world, scorer.entity_rows, given))
+    each = torch.arange(len(given), device=given.device)
+    return asker.tail_queries(each, relations) if is_tail else asker.head_queries(relations, each)
+
+
+def _with_rows(scorer: Scorer, rows: Tensor) -> Scorer:
+    """Return the scorer for these entity rows, numbered from 0."""
+    other = copy.copy(scorer)
+    other.entity_rows = rows
+    return other

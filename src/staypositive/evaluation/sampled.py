@@ -1,0 +1,83 @@
+"""Ranks of true answers among some drawn entities, for graphs too large to rank whole.
+
+Such ranks are better than those among all entities, by as much as candidates are missing, and what they say of two
+models can differ (Krichene and Rendle 2020): their metrics have names of their own, so that nobody mixes the two up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from staypositive.errors import InputError
+from staypositive.evaluation.answers import AnswerIndex
+from staypositive.evaluation.ranking import DEFAULT_MEMORY, Ranks, finished
+
+
+class QueryScorer(Protocol):
+    """What sampled ranking needs of a model: queries, and the rows that answer them."""
+
+    entity_rows: Tensor
+
+    def tail_queries(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """Return q with φ = q · tail row."""
+        ...
+
+    def head_queries(self, relations: Tensor, tails: Tensor) -> Tensor:
+        """Return q with φ = q · head row."""
+        ...
+
+
+def rank_sampled(
+    scorer: QueryScorer,
+    facts: NDArray[np.int64],
+    known: NDArray[np.int64],
+    candidates: int,
+    *,
+    seed: int = 0,
+    memory: int = DEFAULT_MEMORY,
+    progress: Callable[[int], Any] | None = None,
+) -> Ranks:
+    """Rank both sides of each fact against so many entities, drawn uniformly with replacement for each query.
+
+    A draw of the target itself is left out, and, in the filtered setting, one of another known answer.
+    """
+    if candidates < 1:
+        raise InputError(f"sampled ranking needs at least 1 candidate, got {candidates}")
+    if len(facts) == 0:
+        raise InputError("there are no facts to rank in this split")
+    rows = scorer.entity_rows
+    generator = torch.Generator().manual_seed(seed)
+    asked, filters = (torch.as_tensor(part, device=rows.device) for part in (facts, known))
+    n_relations = int(max(known[:, 1].max(initial=0), facts[:, 1].max())) + 1
+    chunk = max(1, memory // (rows[:1].nbytes * (candidates + 1)))
+    parts = []
+    for is_tail in (True, False):
+        given, wanted = (0, 2) if is_tail else (2, 0)
+        answers = AnswerIndex(filters[:, given] * n_relations + filters[:, 1], filters[:, wanted], len(rows))
+        for piece in asked.split(chunk):
+            heads, relations, tails = piece.unbind(1)
+            queries = scorer.tail_queries(heads, relations) if is_tail else scorer.head_queries(relations, tails)
+            drawn = torch.randint(len(rows), (len(piece), candidates), generator=generator).to(rows.device)
+            is_known = answers.holds((piece[:, given] * n_relations + relations)[:, None], drawn)
+            parts.append(_counts(queries, rows, piece[:, wanted], drawn, is_known))
+            if progress is not None:
+                progress(len(piece))
+    return finished(torch.cat(parts, dim=1), facts)
+
+
+def _counts(queries: Tensor, rows: Tensor, targets: Tensor, drawn: Tensor, is_known: Tensor) -> Tensor:
+    """Count better answers, ties and candidates, filtered and raw, and NaN scores."""
+    scores = torch.einsum("nw,ncw->nc", queries, rows[torch.cat([targets[:, None], drawn], dim=1)])
+    aims, theirs = scores[:, :1], scores[:, 1:]
+    counted = drawn != targets[:, None]
+    found = []
+    for kept in (counted & ~is_known, counted):
+        above, equal = kept & (theirs > aims), kept & (theirs == aims)
+        found += [above.sum(1), equal.sum(1), kept.sum(1) + 1]
+    return torch.stack([*found, torch.isnan(scores).any(1)])

@@ -1,0 +1,31 @@
+"""The command line with an accident: process 1 is killed at the start of an epoch, as DYING says for each life.
+
+Run by torchrun: `DYING=3,5 dying.py train ...` dies in epoch 3, and after a restart in epoch 5.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from torch import Tensor
+
+from staypositive.cli import main
+from staypositive.distributed import ShardedEngine
+
+LIFE = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+DYING = int(os.environ["DYING"].split(",")[LIFE])
+
+
+class MortalEngine(ShardedEngine):
+    def run_epoch(self) -> dict[str, Tensor]:
+        if self.world.rank == 1 and self.steps == (DYING - 1) * self.batches:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().run_epoch()
+
+
+if __name__ == "__main__":
+    import staypositive.distributed.fitting
+
+    staypositive.distributed.fitting.ShardedEngine = MortalEngine  # type: ignore[misc]
+    main()
