@@ -14,6 +14,7 @@ from staypositive.cli.discover import discover_command
 from staypositive.cli.export import export_command
 from staypositive.cli.extend import extend_command
 from staypositive.cli.importing import import_pykeen
+from staypositive.cli.ingest import ingest_command
 from staypositive.cli.inspecting import calibrate, evaluate, predict
 from staypositive.cli.report import report_command
 from staypositive.cli.reproduce import reproduce_command, results_app
@@ -45,6 +46,7 @@ def staypositive(version: Annotated[bool, typer.Option("--version", help="Print 
 
 
 app.command("train")(train_command)
+app.command("ingest")(ingest_command)
 app.command("evaluate")(evaluate)
 app.command("calibrate")(calibrate)
 app.command("predict")(predict)

@@ -25,16 +25,18 @@ from staypositive.errors import RunError, SettingError, StayPositiveError
 from staypositive.files import sha256_bytes, write_atomic
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, build_model
+from staypositive.run.kept_graph import STREAMED, graph_contents, read_graph
 from staypositive.run.packaged import packaged_runs
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
 
-FORMAT = 1
+FORMAT = 2
+"""2 has `streamed.json` in place of a graph; a run without one is still written as 1."""
 MANIFEST = "run.json"
 KEPT_PRECISIONS = ("float32", "float16")
 ROLES = (
-    "weights.safetensors", "graph.safetensors", "labels.json", "settings.json", "history.json", "metrics.json",
-    "provenance.json", "calibrator.json",
+    "weights.safetensors", "graph.safetensors", "labels.json", STREAMED, "settings.json", "history.json",
+    "metrics.json", "provenance.json", "calibrator.json",
 )  # fmt: skip
 _HASHED = "|".join(rf"{stem}\.[0-9a-f]{{12}}\.{suffix}" for stem, suffix in (role.split(".") for role in ROLES))
 _OUR_NAMES = re.compile(rf"(?:{_HASHED})|\.(?:run\.json|{_HASHED})\.[^.]+\.part")
@@ -75,10 +77,10 @@ def save_parts(
         raise SettingError(f"weights are kept as {' or '.join(KEPT_PRECISIONS)}, got {precision!r}")
     kept = getattr(torch, precision)
     weights = {name: weight.detach().cpu().to(kept).contiguous() for name, weight in model.state_dict().items()}
+    kept_graph = graph_contents(graph, folder)
     contents = {
         "weights.safetensors": to_bytes(weights),
-        "graph.safetensors": to_bytes({name: torch.from_numpy(array) for name, array in graph.arrays().items()}),
-        "labels.json": _json({"entities": graph.entities.labels, "relations": graph.relations.labels}),
+        **{role: part if isinstance(part, bytes) else _json(part) for role, part in kept_graph.items()},
         "settings.json": _json({"settings": settings.as_dict(), "model": model.settings()}),
         "history.json": _json([vars(record) for record in history]),
         "metrics.json": _json(metrics),
@@ -88,7 +90,11 @@ def save_parts(
         contents["calibrator.json"] = _json(calibrator.as_dict())
     try:
         files = {role: _write_hashed(folder, role, data) for role, data in contents.items()}
-        manifest = {"format": FORMAT, "writer": provenance.get("version", ""), "files": files}
+        manifest = {
+            "format": FORMAT if STREAMED in contents else 1,
+            "writer": provenance.get("version", ""),
+            "files": files,
+        }
         write_atomic(folder / MANIFEST, _json(manifest | {"sha256": sha256_bytes(_json(manifest))}))
     except OSError as error:
         raise RunError(f"cannot write the run to {folder}: {error.strerror or error}") from error
@@ -105,14 +111,7 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
     contents = {role: _read_checked(folder, role, entry) for role, entry in files.items()}
     try:
         provenance = json.loads(contents["provenance.json"])
-        labels = json.loads(contents["labels.json"])
-        graph = KnowledgeGraph.from_arrays(
-            provenance["graph"],
-            (labels["entities"], labels["relations"]),
-            {name: tensor.numpy() for name, tensor in from_bytes(contents["graph.safetensors"]).items()},
-            provenance["sources"],
-            provenance.pop("graph_notes"),
-        )
+        graph = read_graph(contents, provenance, folder)
         settings = json.loads(contents["settings.json"])
         chosen = Settings.from_dict(settings["settings"])
         model = build_model(chosen.model, **settings["model"])
@@ -123,6 +122,8 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
         stored = contents.get("calibrator.json")
         best_epoch = int(provenance.pop("best_epoch"))
         calibrator = None if stored is None else calibrator_from_dict(json.loads(stored))
+    except RunError:
+        raise
     except (KeyError, TypeError, ValueError, RuntimeError, StayPositiveError) as error:
         raise RunError(f"{folder} is not a readable run: {type(error).__name__}: {error}") from error
     return RunParts(graph, model, chosen, history, best_epoch, metrics, calibrator, provenance)

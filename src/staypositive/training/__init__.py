@@ -5,6 +5,7 @@ from staypositive.training.engines import ENGINES, build_engine
 from staypositive.training.loop import MONITORS, Callback, EpochRecord, TrainingResult, Validate, train
 from staypositive.training.optimisers import OPTIMISERS, PRECISIONS, AdaGrad, Adam, RowOptimiser, build_optimiser
 from staypositive.training.progress import ProgressBar
+from staypositive.training.streaming import FactStream, can_stream
 
 __all__ = [
     "ENGINES",
@@ -16,6 +17,7 @@ __all__ = [
     "Callback",
     "Engine",
     "EpochRecord",
+    "FactStream",
     "ProgressBar",
     "ReferenceEngine",
     "RowOptimiser",
@@ -23,5 +25,6 @@ __all__ = [
     "Validate",
     "build_engine",
     "build_optimiser",
+    "can_stream",
     "train",
 ]
