@@ -14,7 +14,7 @@ HEADER = 128
 
 
 class GrowingArray:
-    """Writes an array row by row; `close` puts the header, with the final length, in front."""
+    """Writes an array row by row, in a `with` block, at whose end the header, with the final length, is written."""
 
     def __init__(self, path: Path, dtype: Any, width: int = 0) -> None:
         self.dtype, self.width, self.length = np.dtype(dtype), width, 0
@@ -26,8 +26,10 @@ class GrowingArray:
         self.stream.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
         self.length += len(rows)
 
-    def close(self) -> None:
-        """Write the header."""
+    def __enter__(self) -> GrowingArray:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
         shape = (self.length, self.width) if self.width else (self.length,)
         head = io.BytesIO()
         about = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": shape}

@@ -50,19 +50,19 @@ class VocabularyBuilder:
     def finish(self, folder: Path) -> int:
         """Write hashes, offsets and labels in the order of the ids; return how many there are."""
         self.filter = self.filter[:0]
-        hashes = GrowingArray(folder / f"{self.kind}-hashes.npy", "<i8")
-        offsets = GrowingArray(folder / f"{self.kind}-offsets.npy", "<i8")
-        offsets.append(np.zeros(1, dtype=np.int64))
-        total = 0
-        with (folder / f"{self.kind}-labels.utf8").open("wb") as blob:
+        with (
+            GrowingArray(folder / f"{self.kind}-hashes.npy", "<i8") as hashes,
+            GrowingArray(folder / f"{self.kind}-offsets.npy", "<i8") as offsets,
+            (folder / f"{self.kind}-labels.utf8").open("wb") as blob,
+        ):
+            offsets.append(np.zeros(1, dtype=np.int64))
+            total = 0
             for part in range(PARTS):
                 keys = self.known.take(part, np.int64).reshape(-1, 3)
                 labels = self._sorted(keys, self.blobs.take(part, np.uint8), hashes)
                 offsets.append(total + labels.starts + labels.lengths)
                 blob.write(labels.data.data)
                 total += len(labels.data)
-        hashes.close()
-        offsets.close()
         return hashes.length
 
     def _sorted(self, keys: NDArray[np.int64], blob: NDArray[np.uint8], hashes: GrowingArray) -> Labels:

@@ -28,14 +28,13 @@ class Reading:
         self.builders = {kind: VocabularyBuilder(kind, job.folder, share) for kind, share in shares.items()}
         self.numbers: Sizes | None = None
         """The sizes, where whole numbers are ids as they are."""
-        cells = GrowingArray(job.folder / CELLS, "<i8", 3)
-        with job.progress("reading", sum(path.stat().st_size for path in shards)) as advance:
+        total = sum(path.stat().st_size for path in shards)
+        with GrowingArray(job.folder / CELLS, "<i8", 3) as cells, job.progress("reading", total) as advance:
             for path in shards:
                 for piece in read_shard(path, job.piece, header, self.sources):
                     self._require_one_kind(piece, cells.length)
                     cells.append(self._hashes(piece) if piece.ids is None else self._numbers(piece, piece.ids))
                 advance(path.stat().st_size)
-        cells.close()
         self.rows = cells.length
         if not self.rows:
             raise DataError("no triples here", shards[0])

@@ -23,20 +23,19 @@ def sort(job: Job, spill: Spill, sizes: Sizes, hold_out: int) -> dict[str, int]:
     """
     from staypositive.graph.streamed import kernels
 
-    train = GrowingArray(job.folder / "train.npy", sizes.dtype, 3)
     bits = [np.zeros(size // 8 + 1, dtype=np.uint8) for size in sizes]
     held = np.empty((0, 3), dtype=sizes.dtype)
-    with job.progress("sorting", len(spill)) as advance:
-        for part in range(len(spill)):
-            triples = _distinct(spill.take(part, sizes.dtype).reshape(-1, 3), sizes)
-            more = 2 * hold_out - len(held)
-            held, triples = np.concatenate([held, triples[:more]]), triples[more:]
-            kernels.mark(triples, *bits)
-            train.append(triples)
-            advance(1)
-    seen = _are_marked(bits[0], held[:, [0, 2]]).all(1) & _are_marked(bits[1], held[:, 1])
-    train.append(held[~seen])
-    train.close()
+    with GrowingArray(job.folder / "train.npy", sizes.dtype, 3) as train:
+        with job.progress("sorting", len(spill)) as advance:
+            for part in range(len(spill)):
+                triples = _distinct(spill.take(part, sizes.dtype).reshape(-1, 3), sizes)
+                more = 2 * hold_out - len(held)
+                held, triples = np.concatenate([held, triples[:more]]), triples[more:]
+                kernels.mark(triples, *bits)
+                train.append(triples)
+                advance(1)
+        seen = _are_marked(bits[0], held[:, [0, 2]]).all(1) & _are_marked(bits[1], held[:, 1])
+        train.append(held[~seen])
     kernels.mark(held[~seen], *bits)
     valid, test = np.array_split(held[seen], 2)
     np.save(job.folder / "valid.npy", valid)
