@@ -16,6 +16,7 @@ from staypositive.cli.extend import extend_command
 from staypositive.cli.importing import import_pykeen
 from staypositive.cli.ingest import ingest_command
 from staypositive.cli.inspecting import calibrate, evaluate, predict
+from staypositive.cli.plan import plan_command
 from staypositive.cli.report import report_command
 from staypositive.cli.reproduce import reproduce_command, results_app
 from staypositive.cli.serve import serve_command
@@ -60,6 +61,7 @@ app.command("serve")(serve_command)
 app.command("report")(report_command)
 app.command("tune")(tune_command)
 app.command("bench")(bench)
+app.command("plan")(plan_command)
 app.command("reproduce")(reproduce_command)
 app.add_typer(results_app, name="results")
 app.add_typer(datasets.app, name="datasets")
