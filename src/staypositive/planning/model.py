@@ -50,6 +50,11 @@ class Training:
             raise SettingError("the plan knows adagrad and adagrad-rowwise, with float32 and bfloat16")
 
     @property
+    def shared_numbers(self) -> int:
+        """Numbers that all relations share."""
+        return sum(table.numel() for table in build_model(self.model, 1, 1, self.dim).shared().values())
+
+    @property
     def widths(self) -> tuple[int, int]:
         """Numbers a row of an entity and of a relation has."""
         model = build_model(self.model, 1, 1, self.dim)
@@ -125,7 +130,7 @@ def plan_training(shape: Shape, training: Training, gpus: int, costs: Costs) -> 
     )
     sent = _sent_bytes(entities, entity_width, relations, relation_width, gpus)
     state = -(-shape.entities // gpus) * training.row_bytes(entity_width)
-    state += shape.relations * training.row_bytes(relation_width)
+    state += shape.relations * training.row_bytes(relation_width) + 8 * training.shared_numbers
     peak = (
         costs.copies_of_state * state
         + costs.bytes_a_fact * facts
