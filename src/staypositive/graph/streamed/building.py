@@ -67,7 +67,7 @@ class VocabularyBuilder:
 
     def _sorted(self, keys: NDArray[np.int64], blob: NDArray[np.uint8], hashes: GrowingArray) -> Labels:
         """Append the distinct hashes of a part, ascending; return their labels."""
-        order = np.argsort(keys[:, 0], kind="stable")
+        order = np.argsort(keys[:, 0])
         sorted_keys = keys[order]
         again = np.zeros(len(keys), dtype=bool)
         again[1:] = sorted_keys[1:, 0] == sorted_keys[:-1, 0]

@@ -48,11 +48,11 @@ def sort(job: Job, spill: Spill, sizes: Sizes, hold_out: int) -> dict[str, int]:
 def _distinct(triples: NDArray[Any], sizes: Sizes) -> NDArray[Any]:
     """Return triples by key, each once."""
     keys = triple_keys(triples, sizes)
-    order = np.argsort(keys, kind="stable")
-    keys, triples = keys[order], triples[order]
-    again = np.zeros(len(keys), dtype=bool)
-    again[1:] = (keys[1:] == keys[:-1]) & (triples[1:] == triples[:-1]).all(1)
-    return triples[~again]
+    order = np.argsort(keys)
+    keys, triples = keys[order], triples.take(order, axis=0)
+    alike = np.flatnonzero(keys[1:] == keys[:-1])
+    copies = alike[(triples[alike] == triples[alike + 1]).all(1)]
+    return np.delete(triples, copies, axis=0) if len(copies) else triples
 
 
 def _are_marked(bits: NDArray[np.uint8], ids: NDArray[Any]) -> NDArray[np.bool_]:
