@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, Speaker, VerboseFlag
-from staypositive.graph import ingest
+from staypositive.graph import StreamedGraph, ingest
 from staypositive.graph.streamed import parse_size
 
 
@@ -55,9 +56,12 @@ def ingest_command(
         force=force,
         progress=speaker.progress,
     )
-    seconds = time.perf_counter() - start
+    _report(graph, out, time.perf_counter() - start, speaker)
+
+
+def _report(graph: StreamedGraph, out: Path, seconds: float, speaker: Speaker) -> None:
     counts = graph.counts() | graph.about
-    read = sum(source.rows for source in graph.sources)
+    rate = sum(source.rows for source in graph.sources) / seconds
     speaker.say(
         f"{graph.name}: {counts['entities']:,} entities, {counts['relations']:,} relations, "
         f"{counts['train']:,} / {counts['valid']:,} / {counts['test']:,} triples; "
@@ -68,9 +72,7 @@ def ingest_command(
             f"{counts['unused_entities']:,} entities and {counts['unused_relations']:,} relations have no triple: "
             "numbers are ids as they are, and each takes a row"
         )
-    speaker.say(
-        f"read {read:,} triples of {len(graph.sources)} shards in {seconds:.1f} s ({read / seconds:,.0f} a second)"
-    )
-    speaker.say(f"next: staypositive train {out}")
+    speaker.say(f"read {len(graph.sources)} shards in {seconds:.1f} s ({rate:,.0f} triples a second)")
+    speaker.say(f"next: {shlex.join(['staypositive', 'train', str(out)])}")
     result = {"folder": str(out), "fingerprint": graph.fingerprint, "counts": counts, "seconds": seconds}
-    speaker.result(result | {"triples_per_second": read / seconds})
+    speaker.result(result | {"triples_per_second": rate})
