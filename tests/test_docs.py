@@ -16,6 +16,7 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 WITH_CODE = [page for page in PAGES if PYTHON.search(page.read_text("utf-8"))]
 NEEDS = {
+    "large-graphs": ("numba",),
     "pykeen": ("pykeen",),
     "your-data": ("pyarrow", "pyoxigraph"),
     "export": ("pyarrow", "pyoxigraph", "onnx", "onnxruntime"),

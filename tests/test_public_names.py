@@ -46,6 +46,7 @@ NAMES = [
     "build_objective",
     "drop_unseen",
     "fit",
+    "ingest",
     "inspect_graph",
     "load_graph",
     "load_run",

@@ -14,7 +14,9 @@ from staypositive.cli.discover import discover_command
 from staypositive.cli.export import export_command
 from staypositive.cli.extend import extend_command
 from staypositive.cli.importing import import_pykeen
+from staypositive.cli.ingest import ingest_command
 from staypositive.cli.inspecting import calibrate, evaluate, predict
+from staypositive.cli.plan import plan_command
 from staypositive.cli.report import report_command
 from staypositive.cli.reproduce import reproduce_command, results_app
 from staypositive.cli.serve import serve_command
@@ -47,6 +49,7 @@ def staypositive(version: Annotated[bool, typer.Option("--version", help="Print 
 
 
 app.command("train")(train_command)
+app.command("ingest")(ingest_command)
 app.command("evaluate")(evaluate)
 app.command("calibrate")(calibrate)
 app.command("predict")(predict)
@@ -60,6 +63,7 @@ app.command("serve")(serve_command)
 app.command("report")(report_command)
 app.command("tune")(tune_command)
 app.command("bench")(bench)
+app.command("plan")(plan_command)
 app.command("reproduce")(reproduce_command)
 app.add_typer(results_app, name="results")
 app.add_typer(datasets.app, name="datasets")

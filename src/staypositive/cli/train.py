@@ -29,7 +29,7 @@ from staypositive.cli.stopping import (
 from staypositive.cli.tables import evaluation_tables
 from staypositive.distributed import is_launched
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
-from staypositive.graph import KnowledgeGraph
+from staypositive.graph import KnowledgeGraph, StreamedSplit
 from staypositive.objectives import OBJECTIVES, objective_options
 from staypositive.run import Checkpoint, Run, Settings, fit, load_run, make_settings
 from staypositive.run.checkpoint import DEFAULT_EVERY
@@ -187,7 +187,9 @@ def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evalu
     has_negatives = graph.valid.has_negatives and len(graph.valid.facts) > 0
     if calibrate != "none" and (calibrate != "auto" or has_negatives):
         run.calibrate("platt" if calibrate == "auto" else calibrate)
-    if evaluate and len(graph.test):
+    if isinstance(graph.train, StreamedSplit):
+        speaker.say("facts were streamed from disk, and none was ranked: that would take them all into memory")
+    elif evaluate and len(graph.test):
         with speaker.progress("ranking", 2 * len(graph.test.facts)) as advance:
             report = run.evaluate("test", progress=advance)
         evaluation_tables(speaker, "test", report)
@@ -209,7 +211,7 @@ def _report(run: Run, folder: Path, speaker: Speaker) -> None:
 
 
 def _suggest(run: Run, folder: Path, speaker: Speaker) -> None:
-    head, relation, _ = run.graph.train.triples[0].tolist()
+    head, relation, _ = run.graph.train.first(1)[0].tolist()
     asked = [f"--head={run.graph.entities[head]}", f"--relation={run.graph.relations[relation]}"]
     speaker.say(f"next: {shlex.join(['staypositive', 'predict', str(folder), *asked])}")
 

@@ -8,6 +8,7 @@ from staypositive.graph.loading import load_graph
 from staypositive.graph.quality import GraphReport, inspect_graph
 from staypositive.graph.readers import READERS, RdfTerms, Sparql, read_folder, read_triples
 from staypositive.graph.splitting import split_triples
+from staypositive.graph.streamed import StreamedGraph, StreamedSplit, ingest, open_streamed
 from staypositive.graph.writing import write_folder
 
 __all__ = [
@@ -22,13 +23,17 @@ __all__ = [
     "Source",
     "Sparql",
     "Split",
+    "StreamedGraph",
+    "StreamedSplit",
     "Triples",
     "Vocabulary",
     "add_facts",
     "drop_unseen",
     "find_dataset",
+    "ingest",
     "inspect_graph",
     "load_graph",
+    "open_streamed",
     "read_folder",
     "read_triples",
     "split_triples",

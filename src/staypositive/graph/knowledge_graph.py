@@ -84,6 +84,10 @@ class Split:
         """Whether there is a triple labelled false."""
         return self.labels is not None and bool((self.labels < 0).any())
 
+    def first(self, most: int) -> Triples:
+        """Return the first triples, at most so many."""
+        return self.triples[:most]
+
     def take(self, keep: NDArray[np.bool_]) -> Split:
         """Return the split with the triples that the mask keeps."""
         labels = None if self.labels is None else self.labels[keep]

@@ -27,6 +27,7 @@ from staypositive.graph.readers import (
 )
 from staypositive.graph.readers.sparql import is_endpoint
 from staypositive.graph.splitting import DEFAULT_SPLIT, split_labelled
+from staypositive.graph.streamed import MANIFEST, StreamedGraph, open_streamed
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +43,10 @@ def load_graph(
 ) -> KnowledgeGraph:
     """Load a graph by dataset name (`"geo"`, `"WN18AM"`), from a folder of splits, a file, a table or an endpoint.
 
-    A file is triples as text, Parquet or RDF, or a graph that `graph.encoded.write_encoded` wrote as `.npz`. A table
-    is a frame of pandas or polars, an Arrow table, or a NumPy array of shape (n, 3); a mapping of train, valid and
-    test to tables gives the splits. An endpoint is a `Sparql`.
+    A folder may also be one that `ingest` made, whose facts stay on disk. A file is triples as text, Parquet or RDF,
+    or a graph that `graph.encoded.write_encoded` wrote as `.npz`. A table is a frame of pandas or polars, an Arrow
+    table, or a NumPy array of shape (n, 3); a mapping of train, valid and test to tables gives the splits. An
+    endpoint is a `Sparql`.
 
     `split` (train, valid and test shares, 0.8, 0.1, 0.1 by default) and `seed` apply to what has no splits itself,
     which is split so that train keeps every entity and relation of the facts. `header` says whether text files begin
@@ -66,7 +68,8 @@ def load_graph(
         raise
     is_named = isinstance(source, str) and source.casefold() in CATALOGUE  # whose notes are no news
     notes = () if is_named else graph.notes
-    for line in [*notes, *inspect_graph(graph).lines()]:
+    odd = [] if isinstance(graph, StreamedGraph) else inspect_graph(graph).lines()  # seen to when it was ingested
+    for line in [*notes, *odd]:
         log.warning("%s: %s", graph.name, line)
     return graph
 
@@ -83,6 +86,8 @@ def _kind(source: Any) -> Loader | None:
     path = Path(source)
     if isinstance(source, str) and source.casefold() in CATALOGUE:
         return lambda source, header, terms, name: CATALOGUE[source.casefold()].load()
+    if str(source) != "" and _is(path / MANIFEST, stat.S_ISREG):
+        return lambda source, header, terms, name: open_streamed(path)
     if str(source) != "" and _is(path, stat.S_ISDIR):
         return lambda source, header, terms, name: read_folder(path, header=header, name=name, terms=terms)
     if path.suffix == ".npz" and _is(path, stat.S_ISREG):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.evaluation import negative_log_likelihood, ranking_metrics
-from staypositive.graph import KnowledgeGraph
+from staypositive.graph import KnowledgeGraph, StreamedSplit
 from staypositive.inference import Predictor
 from staypositive.models import BilinearModel, Scorer, build_model, resolve_prior_score
 from staypositive.run.checking import outline
@@ -28,12 +28,14 @@ from staypositive.run.settings import Settings, make_settings
 from staypositive.training import (
     Callback,
     Engine,
+    FactStream,
     ProgressBar,
     RowOptimiser,
     TrainingResult,
     Validate,
     build_engine,
     build_optimiser,
+    can_stream,
     train,
 )
 from staypositive.version import __version__
@@ -77,7 +79,7 @@ def fit(
         origin["start_from"] = {"graph_sha256": start_from.graph.fingerprint, "entities": carried.counts()}
     with advising("preparing to train", _advice(chosen)):
         model.to(device).to(getattr(torch, chosen.precision))
-        facts, weights = training_facts(graph, model, device), training_weights(graph, model, device)
+        facts, weights = facts_of(graph, model, chosen), training_weights(graph, model, device)
         engine = new_engine(model, chosen, facts, weights)
     origin["engine"] = type(engine).__name__
     validate, monitor = _validation(graph, chosen)
@@ -158,7 +160,7 @@ def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
 def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     """Build the model that the settings describe, all weights zero; on torch's `meta` device, its shapes alone."""
     sizes = len(graph.entities), len(graph.relations)
-    density = len(graph.train.facts) / (sizes[0] ** 2 * sizes[1])
+    density = len(graph.train) / (sizes[0] ** 2 * sizes[1])
     extra: dict[str, Any] = {}
     if settings.slices is not None and settings.model in ("ntn", "tucker"):
         extra["slices"] = settings.slices
@@ -195,6 +197,14 @@ def memory_bytes() -> int:
         return 2**63
 
 
+def facts_of(graph: KnowledgeGraph, model: BilinearModel, settings: Settings) -> Tensor | FactStream:
+    """Return the facts to train on: on disk, where they can be streamed from there, else on the model's device."""
+    device = model.entities.device
+    if isinstance(graph.train, StreamedSplit) and device.type == "cpu" and can_stream(settings.objective):
+        return FactStream(graph.train.stored)
+    return training_facts(graph, model, device)
+
+
 def training_facts(graph: KnowledgeGraph, model: BilinearModel, device: torch.device) -> Tensor:
     """Return the facts to train on, and for reciprocal relations each one backwards too: (t, r + |R|, h)."""
     facts = torch.as_tensor(graph.train.facts, device=device)
@@ -224,8 +234,10 @@ def new_optimiser(model: BilinearModel, settings: Settings) -> RowOptimiser:
     return build_optimiser(settings.optimiser, tables, settings.learning_rate, accumulator)
 
 
-def new_engine(model: BilinearModel, settings: Settings, facts: Tensor, weights: Tensor | None = None) -> Engine:
-    """Build the engine that the settings describe; the facts are on the model's device."""
+def new_engine(
+    model: BilinearModel, settings: Settings, facts: Tensor | FactStream, weights: Tensor | None = None
+) -> Engine:
+    """Build the engine that the settings describe; the facts are on the model's device, or on disk."""
     optimiser = new_optimiser(model, settings)
     return build_engine(
         settings.engine, model, settings.objective, optimiser, facts, settings.batch_size, settings.seed, weights
@@ -241,7 +253,8 @@ def monitor_of(graph: KnowledgeGraph, settings: Settings) -> str:
 def _validation(graph: KnowledgeGraph, settings: Settings) -> tuple[Validate | None, str]:
     """Return what measures an epoch and the metric it is chosen by; (None, ...) where there is nothing to measure."""
     valid, monitor = graph.valid, monitor_of(graph, settings)
-    if len(valid.facts) == 0:
+    is_streamed = isinstance(graph.train, StreamedSplit)  # to rank among its facts takes them all into memory
+    if len(valid.facts) == 0 or (is_streamed and settings.monitor is None):
         return None, monitor
     if monitor == "nll" and not valid.has_negatives:
         raise SettingError("monitor nll needs validation triples labelled false, and this graph has none; use mrr")

@@ -16,6 +16,7 @@ from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel
 from staypositive.run.checking import filled_model, parsed, require_whole
 from staypositive.run.hashed import FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
+from staypositive.run.kept_graph import STREAMED, graph_contents, read_graph
 from staypositive.run.packaged import packaged_runs
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
@@ -24,10 +25,10 @@ CHECKPOINT_ROOM = "checkpoint"
 """The subfolder of a run's folder in which the state of its training is put aside."""
 RUN = FolderKind(
     name="run",
-    format=1,
+    format=2,  # which has `streamed.json` in place of a graph; a run without one is still written as 1
     roles=(
-        "weights.safetensors", "graph.safetensors", "labels.json", "settings.json", "history.json", "metrics.json",
-        "provenance.json", "calibrator.json",
+        "weights.safetensors", "graph.safetensors", "labels.json", STREAMED, "settings.json", "history.json",
+        "metrics.json", "provenance.json", "calibrator.json",
     ),
     how_to_make=f"`staypositive train --out` makes one, and the package holds {', '.join(packaged_runs())}",
     rooms=(CHECKPOINT_ROOM,),
@@ -70,10 +71,7 @@ def save_parts(
     weights = {name: weight.to(kept) for name, weight in model.state_dict().items()}
     contents = {
         "weights.safetensors": tensors_to_bytes(weights),
-        "graph.safetensors": tensors_to_bytes(
-            {name: torch.from_numpy(array) for name, array in graph.arrays().items()}
-        ),
-        "labels.json": to_json({"entities": graph.entities.labels, "relations": graph.relations.labels}),
+        **graph_contents(graph, folder),
         "settings.json": to_json({"settings": settings.as_dict(), "model": model.settings()}),
         "history.json": history_json(history),
         "metrics.json": to_json(metrics),
@@ -81,7 +79,7 @@ def save_parts(
     }
     if calibrator is not None:
         contents["calibrator.json"] = to_json(calibrator.as_dict())
-    RUN.save(folder, contents, provenance.get("version", ""))
+    RUN.save(folder, contents, provenance.get("version", ""), 2 if STREAMED in contents else 1)
     return folder
 
 
@@ -91,14 +89,7 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
     contents = RUN.load(folder)
     try:
         provenance = parsed(contents["provenance.json"])
-        labels = parsed(contents["labels.json"])
-        graph = KnowledgeGraph.from_arrays(
-            provenance["graph"],
-            (labels["entities"], labels["relations"]),
-            {name: tensor.numpy() for name, tensor in tensors_from_bytes(contents["graph.safetensors"]).items()},
-            provenance["sources"],
-            provenance.pop("graph_notes"),
-        )
+        graph = read_graph(contents, provenance, folder)
         settings = parsed(contents["settings.json"])
         chosen = Settings.from_dict(settings["settings"])
         weights = tensors_from_bytes(contents["weights.safetensors"])
@@ -110,6 +101,8 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
         calibrator = None if stored is None else calibrator_from_dict(parsed(stored))
         parts = RunParts(graph, model, chosen, history, best_epoch, metrics, calibrator, provenance)
         require_whole(parts)
+    except RunError as error:
+        raise RunError(f"{folder} is not a readable run: {error}") from error
     except Exception as error:  # hashes say that it is whole, not that it was ever a run
         raise RunError(f"{folder} is not a readable run: {type(error).__name__}: {error}") from error
     return parts

@@ -55,14 +55,17 @@ class FolderKind:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def save(self, folder: Path, contents: Mapping[str, bytes], writer: str) -> None:
-        """Write all files, then the manifest that makes them count; another process may not write meanwhile."""
+    def save(self, folder: Path, contents: Mapping[str, bytes], writer: str, format: int | None = None) -> None:
+        """Write all files, then the manifest that makes them count; another process may not write meanwhile.
+
+        `format` is that of the contents, where an earlier one than this kind's will do.
+        """
         self.require_writable(folder)
         with locked(folder):
             self._sweep(folder)  # what a save that was cut short has left may be the room that this one needs
             try:
                 files = {role: _write_hashed(folder, role, data) for role, data in contents.items()}
-                manifest = {"format": self.format, "writer": writer, "files": files}
+                manifest = {"format": format or self.format, "writer": writer, "files": files}
                 write_atomic(folder / self.manifest, to_json(manifest | {"sha256": sha256_bytes(to_json(manifest))}))
                 sync_folder(folder)  # the new names are on disk before the old ones go
             except OSError as error:

@@ -15,6 +15,7 @@ from staypositive.training.loop import (
 from staypositive.training.optimisers import OPTIMISERS, PRECISIONS, AdaGrad, Adam, RowOptimiser, build_optimiser
 from staypositive.training.progress import ProgressBar
 from staypositive.training.state import State
+from staypositive.training.streaming import FactStream, can_stream
 
 __all__ = [
     "ENGINES",
@@ -27,6 +28,7 @@ __all__ = [
     "Checkpointer",
     "Engine",
     "EpochRecord",
+    "FactStream",
     "ProgressBar",
     "ReferenceEngine",
     "RowOptimiser",
@@ -36,5 +38,6 @@ __all__ = [
     "Validate",
     "build_engine",
     "build_optimiser",
+    "can_stream",
     "train",
 ]

@@ -7,6 +7,7 @@ same steps.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -63,7 +64,7 @@ class ReferenceEngine(Engine):
             raise SettingError(f"the batch size must be at least 1, got {batch_size}")
         self.model, self.objective, self.optimiser = model, objective, optimiser
         self.facts, self.batch_size, self.seed = facts, batch_size, seed
-        self.batches = -(-len(facts) // batch_size)
+        self.n_facts, self.batches = len(facts), -(-len(facts) // batch_size)
         self.prepared = objective.prepare(facts, model.n_entities, len(model.relations))
         self.generator = torch.Generator(facts.device).manual_seed(seed)
         self.steps = 0
@@ -76,13 +77,18 @@ class ReferenceEngine(Engine):
     def run_epoch(self) -> dict[str, Tensor]:
         """Shuffle, then step through the batches; the last one may be short."""
         self.model.train()
-        order = torch.randperm(len(self.facts), generator=self.generator, device=self.facts.device)
         totals: dict[str, Tensor] = {}
-        for chosen in order.split(self.batch_size):
-            share = len(chosen) if self.objective.averages else 1
-            for name, term in self.step(self.facts[chosen], self.prepared_for(chosen)).items():
+        for facts, prepared in self.epoch_batches():
+            share = len(facts) if self.objective.averages else 1
+            for name, term in self.step(facts, prepared).items():
                 totals[name] = totals.get(name, 0) + term * share
-        return {name: total / len(self.facts) for name, total in totals.items()}
+        return {name: total / self.n_facts for name, total in totals.items()}
+
+    def epoch_batches(self) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
+        """Yield the facts of each step in a new order, and what the objective prepared for them."""
+        order = torch.randperm(len(self.facts), generator=self.generator, device=self.facts.device)
+        for chosen in order.split(self.batch_size):
+            yield self.facts[chosen], self.prepared_for(chosen)
 
     def state(self) -> State:
         """Return weights, the optimiser's state, the shuffler's, and the number of steps, which all hashes go by."""

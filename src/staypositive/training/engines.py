@@ -16,6 +16,7 @@ from staypositive.training.fused_gpu import FusedGpuEngine
 from staypositive.training.graphed import GraphedEngine, GraphedMomentEngine
 from staypositive.training.moment_engine import MomentEngine, SpreadEngine
 from staypositive.training.optimisers import RowOptimiser
+from staypositive.training.streaming import FactStream, StreamedCpuEngine, StreamedEngine
 
 log = logging.getLogger(__name__)
 
@@ -27,17 +28,20 @@ def build_engine(
     model: BilinearModel,
     objective: Objective,
     optimiser: RowOptimiser,
-    facts: Tensor,
+    facts: Tensor | FactStream,
     batch_size: int,
     seed: int,
     weights: Tensor | None = None,
 ) -> Engine:
     """Build an engine: `reference` (autograd), `fused` (compiled; an error where it cannot be), or `auto`.
 
-    All take the same steps, to rounding. `weights` say what each fact's loss counts; compiled steps have none.
+    All take the same steps, to rounding. `weights` say what each fact's loss counts; compiled steps have none. Facts
+    on disk are streamed, on the CPU.
     """
     if name not in ENGINES:
         raise SettingError(f"expected an engine among {', '.join(ENGINES)}, got {name!r}")
+    if isinstance(facts, FactStream):
+        return _build_streamed(name, model, objective, optimiser, facts, batch_size, seed)
     on_gpu = facts.device.type == "cuda"
     fused: type[FusedGpuEngine | FusedCpuEngine] = FusedGpuEngine if on_gpu else FusedCpuEngine
     by_moments = MomentEngine.serves(model, objective, batch_size)
@@ -61,3 +65,21 @@ def build_engine(
         assert isinstance(engine, ReferenceEngine)
         engine.weigh(weights)
     return engine
+
+
+def _build_streamed(
+    name: str,
+    model: BilinearModel,
+    objective: Objective,
+    optimiser: RowOptimiser,
+    stream: FactStream,
+    batch_size: int,
+    seed: int,
+) -> Engine:
+    fused = FusedCpuEngine
+    reason = why_not(fused.package, fused.serves, fused.dtypes, model, objective, optimiser)
+    if name == "fused" and reason:
+        raise SettingError(f"the fused engine cannot be used here: {reason}")
+    kind = StreamedEngine if name == "reference" or reason else StreamedCpuEngine
+    log.info("engine: %s%s", kind.__name__, f" ({reason})" if reason else "")
+    return kind(model, objective, optimiser, stream, batch_size, seed)

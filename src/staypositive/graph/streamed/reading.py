@@ -1,0 +1,83 @@
+"""The first pass: labels become hashes, and those not seen before are put aside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staypositive.errors import DataError
+from staypositive.graph.knowledge_graph import Source
+from staypositive.graph.streamed.arrays import GrowingArray
+from staypositive.graph.streamed.building import VocabularyBuilder
+from staypositive.graph.streamed.job import CELLS, COLUMNS, Job, Sizes
+from staypositive.graph.streamed.shards import Piece, read_shard
+
+LARGEST_NUMBER = 2**31 - 2
+
+
+class Reading:
+    """All triples as cells in a file, and the labels they have."""
+
+    def __init__(self, job: Job, shards: Sequence[Path], header: bool | None) -> None:
+        self.job = job
+        self.sources: list[Source] = []
+        shares = {"entity": job.memory // 2, "relation": job.memory // 16}
+        self.builders = {kind: VocabularyBuilder(kind, job.folder, share) for kind, share in shares.items()}
+        self.numbers: Sizes | None = None
+        """The sizes, where whole numbers are ids as they are."""
+        total = sum(path.stat().st_size for path in shards)
+        with GrowingArray(job.folder / CELLS, "<i8", 3) as cells, job.progress("reading", total) as advance:
+            for path in shards:
+                for piece in read_shard(path, job.piece, header, self.sources):
+                    self._require_one_kind(piece, cells.length)
+                    cells.append(self._hashes(piece) if piece.ids is None else self._numbers(piece, piece.ids))
+                advance(path.stat().st_size)
+        self.rows = cells.length
+        if not self.rows:
+            raise DataError("no triples here", shards[0])
+
+    def number(self) -> Sizes:
+        """Write the vocabularies."""
+        if self.numbers is not None:
+            return self.numbers
+        sizes = []
+        with self.job.progress("numbering", len(self.builders)) as advance:
+            for builder in self.builders.values():
+                sizes.append(builder.finish(self.job.folder))
+                advance(1)
+        return Sizes(*sizes)
+
+    def _require_one_kind(self, piece: Piece, rows: int) -> None:
+        if rows and (piece.ids is None) != (self.numbers is None):
+            here, before = ("labels", "whole numbers") if piece.ids is None else ("whole numbers", "labels")
+            raise piece.place.error(f"{here} here, but {before} in an earlier shard; give all shards one kind")
+
+    def _hashes(self, piece: Piece) -> NDArray[np.int64]:
+        from staypositive.graph.streamed import kernels
+
+        assert piece.labels is not None
+        cells = np.empty((len(piece.labels[0].starts), 3), dtype=np.int64)
+        hashes, checks = np.empty((2, len(cells)), dtype=np.int64)
+        for kind, columns in COLUMNS.items():
+            for column in columns:
+                labels = piece.labels[column]
+                blank = kernels.hash_labels(labels.data, labels.starts, labels.lengths, hashes, checks)
+                if blank >= 0:
+                    raise piece.refuse(column, blank, "is empty")
+                self.builders[kind].add(labels, hashes, checks)
+                cells[:, column] = hashes
+        return cells
+
+    def _numbers(self, piece: Piece, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        wrong = np.argwhere((ids < 0) | (ids > LARGEST_NUMBER))
+        if len(wrong):
+            row, column = wrong[0].tolist()
+            said = f"is {ids[row, column]}; numbers are ids from 0 to {LARGEST_NUMBER}. Give other ones as text"
+            raise piece.refuse(column, row, said)
+        head, relation, tail = (ids.max(0) + 1).tolist()
+        known = self.numbers or Sizes(0, 0)
+        self.numbers = Sizes(max(known.entities, head, tail), max(known.relations, relation))
+        return ~ids
