@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tables import around, data, paper, past, speed
+from tables import around, data, paper, past, safety, speed
 from tables import sharded as sharded_training
 from tables.common import Rows
 
@@ -54,6 +54,10 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "pykeen-side": around.pykeen_side,
     "pykeen-side-setting": around.pykeen_side_setting,
     "sharded": sharded_training.sharded,
+    "kills": safety.kills,
+    "fuzz": safety.fuzz,
+    "soak": safety.soak,
+    "large": safety.large,
 }
 
 

@@ -13,13 +13,15 @@ from torch import Tensor
 from staypositive.cli import main
 from staypositive.distributed import ShardedEngine
 
-LIFE = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-DYING = int(os.environ["DYING"].split(",")[LIFE])
+
+def dying() -> int:
+    """Return the epoch that this life ends in."""
+    return int(os.environ["DYING"].split(",")[int(os.environ["TORCHELASTIC_RESTART_COUNT"])])
 
 
 class MortalEngine(ShardedEngine):
     def run_epoch(self) -> dict[str, Tensor]:
-        if self.world.rank == 1 and self.steps == (DYING - 1) * self.batches:
+        if self.world.rank == 1 and self.steps == (dying() - 1) * self.batches:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().run_epoch()
 

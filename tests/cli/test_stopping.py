@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -88,6 +88,14 @@ def assert_same(folder: Path, whole: sp.Run) -> None:
         assert torch.equal(found.model.state_dict()[name], weight)
     assert not (folder / "checkpoint").exists()
     assert not list(folder.glob(".*"))
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_terminal() -> Iterator[None]:
+    """A shell starts what it runs in the background with Ctrl-C ignored, and so these tests too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

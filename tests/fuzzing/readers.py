@@ -18,7 +18,7 @@ from fuzzing.cases import Target, named_refusal
 from fuzzing.drawing import HOSTILE, anything, as_json, mutated_bytes, mutated_json, text
 from staypositive.errors import StayPositiveError
 from staypositive.graph import KnowledgeGraph, RdfTerms, Sparql, load_graph, read_triples
-from staypositive.graph.encoded import read_encoded
+from staypositive.graph.encoded import read_encoded, sealed
 from staypositive.graph.labelled import LabelledTriples
 from staypositive.graph.readers import read_sparql
 
@@ -126,7 +126,8 @@ class Readers(Target):
         written = np.frombuffer(as_json(draw, about), dtype=np.uint8)
         save = np.savez_compressed if draw.random() < 0.2 else np.savez
         try:
-            save(stream, about=written, **arrays)
+            arrays = {"about": written, **arrays}
+            save(stream, **(sealed(arrays) if draw.random() < 0.9 else arrays))
         except (UnicodeEncodeError, ValueError, TypeError):  # such a name cannot be in a zip file, or is an option's
             return "not a case"
         data = stream.getvalue()

@@ -14,7 +14,7 @@ import staypositive as sp
 from security.memory import linux, little_memory
 from staypositive.errors import RunError
 from staypositive.files import sha256_bytes
-from staypositive.run.folder import _json
+from staypositive.run.hashed import to_json
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def forge(folder: Path, role: str, data: bytes) -> None:
 
 def seal(folder: Path, manifest: dict[str, Any]) -> None:
     manifest.pop("sha256", None)
-    manifest["sha256"] = sha256_bytes(_json(manifest))
-    (folder / "run.json").write_bytes(_json(manifest))
+    manifest["sha256"] = sha256_bytes(to_json(manifest))
+    (folder / "run.json").write_bytes(to_json(manifest))
 
 
 def part(folder: Path, role: str) -> tuple[Path, dict[str, Any]]:

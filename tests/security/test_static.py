@@ -21,14 +21,13 @@ MODULES = {
     "marshal",
     "yaml",
     "tarfile",
-    "shutil",
     "xml",
 }
 """Modules that run what they read, unpack archives to where these say, or expand entities."""
 CALLS = {
     "eval", "exec", "compile", "__import__", "os.system", "os.popen", "os.execv", "torch.load", "torch.save",
     "torch.jit.load",
-    "torch.hub.load", "np.fromfile", "pd.read_pickle", "numexpr.evaluate", "onnx.load", "zipfile.Path", "input",
+    "torch.hub.load", "pd.read_pickle", "numexpr.evaluate", "onnx.load", "zipfile.Path", "input",
 }  # fmt: skip
 UNPACKING = {"extract", "extractall", "unpack_archive", "to_pickle", "read_pickle"}
 

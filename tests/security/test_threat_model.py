@@ -21,7 +21,7 @@ def test_every_test_that_the_page_names_exists() -> None:
 def test_every_threat_names_what_holds_it() -> None:
     rows = [
         line
-        for line in PAGE.splitlines()
+        for line in PAGE.partition("## Fuzzing")[0].splitlines()
         if line.startswith("| ") and ":--" not in line and "| held by |" not in line
     ]
     assert len(rows) > 30

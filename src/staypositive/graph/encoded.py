@@ -71,8 +71,13 @@ def _bytes(graph: KnowledgeGraph) -> bytes:
     }
     arrays = {"about": _encoded(json.dumps(about)), **graph.arrays()}
     stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, **arrays, sha256=_encoded(_digest(arrays)))
+    np.savez(stream, allow_pickle=False, **sealed(arrays))
     return stream.getvalue()
+
+
+def sealed(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return arrays with the hash that their file states."""
+    return {**arrays, "sha256": _encoded(_digest(arrays))}
 
 
 def _read(path: Path) -> KnowledgeGraph:

@@ -38,8 +38,8 @@ def sort(job: Job, spill: Spill, sizes: Sizes, hold_out: int) -> dict[str, int]:
         train.append(held[~seen])
     kernels.mark(held[~seen], *bits)
     valid, test = np.array_split(held[seen], 2)
-    np.save(job.folder / "valid.npy", valid)
-    np.save(job.folder / "test.npy", test)
+    np.save(job.folder / "valid.npy", valid, allow_pickle=False)
+    np.save(job.folder / "test.npy", test, allow_pickle=False)
     entities, relations = (size - int(_ONES[own].sum()) for size, own in zip(sizes, bits, strict=True))
     held_out = {"valid": len(valid), "test": len(test)}
     return {"train": train.length, **held_out, "unused_entities": entities, "unused_relations": relations}
