@@ -15,13 +15,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from staypositive.calibration import Conformal
 from staypositive.evaluation import RankingTask, ranking_metrics
 from staypositive.experiments.index import write_rows
 from staypositive.experiments.kept import keep_background, keep_result
@@ -29,9 +32,13 @@ from staypositive.experiments.many import Outcome, Schedule, train_many, validat
 from staypositive.experiments.paper import Cell
 from staypositive.experiments.table2 import Lab, about_row
 from staypositive.graph import KnowledgeGraph, Split, load_graph
+from staypositive.inference import Predictor
+from staypositive.inference.answer_sets import measure_sets
 from staypositive.models import BilinearModel, Scorer
 from staypositive.run.fitting import blank_model, new_engine, new_model, resolve_device, training_facts
 from staypositive.run.settings import Settings, make_settings
+
+COVERAGES = (0.5, 0.8, 0.9, 0.95)
 
 
 def main() -> None:
@@ -131,7 +138,8 @@ def _keep(chosen: argparse.Namespace, graph: KnowledgeGraph, outcome: Outcome, l
         cell = Cell("second-moment", chosen.model, "second-moment", own.name)
         about = about_row(cell, outcome, own, lab, "valid-positives" if own.valid.has_negatives else "valid")
         seconds = about | {"metric": "training_seconds", "value": outcome.seconds, "unit": "s", "split": "train"}
-        write_rows(lab.path("rows", f"{own.name}-{chosen.model}-{outcome.settings.seed}", ".csv"), [seconds])
+        rows = [seconds, *_sets(own, model, about)]
+        write_rows(lab.path("rows", f"{own.name}-{chosen.model}-{outcome.settings.seed}", ".csv"), rows)
         keep = keep_background if own.test.has_negatives else keep_result
         path = lab.path("kept", f"{own.name}-{chosen.model}-{outcome.settings.seed}", ".npz")
         keep(own, model, about).write(path)
@@ -139,6 +147,22 @@ def _keep(chosen: argparse.Namespace, graph: KnowledgeGraph, outcome: Outcome, l
             facts = dataclasses.replace(own, test=Split(own.test.facts))
             path = lab.path("kept", f"{own.name}-{chosen.model}-{outcome.settings.seed}-ranks", ".npz")
             keep_result(facts, model, about).write(path)
+
+
+def _sets(graph: KnowledgeGraph, model: BilinearModel, about: dict[str, Any]) -> list[dict[str, Any]]:
+    """Conformal answer sets of the test facts: how often they hold the true answer, and how large they are."""
+    predictor = Predictor(graph, Scorer(model))
+    conformal = Conformal.fit(predictor.scorer, graph.valid.facts)
+    rows = []
+    for coverage, by_relation in itertools.product(COVERAGES, (False, True)):
+        found = measure_sets(
+            predictor, conformal, graph.test.facts, graph.facts(), coverage, per_relation=by_relation
+        )
+        for side, figures in found.items():
+            setting = f"coverage {coverage}, {'by relation' if by_relation else 'marginal'}; {about['setting']}"
+            common = about | {"experiment": "conformal", "setting": setting, "split": "test", "side": side}
+            rows += [common | {"metric": name, "value": value} for name, value in figures.items()]
+    return rows
 
 
 def _moved(graph: KnowledgeGraph, whole: KnowledgeGraph, outcome: Outcome) -> BilinearModel:

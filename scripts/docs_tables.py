@@ -51,6 +51,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "second-moment-until": past.second_moment_until,
     "second-moment-ranking": past.second_moment_ranking,
     "second-moment-probabilities": past.second_moment_probabilities,
+    "conformal": past.conformal,
     "pykeen-side": around.pykeen_side,
     "pykeen-side-setting": around.pykeen_side_setting,
     "sharded": sharded_training.sharded,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable
 
 from staypositive.experiments.paper import elsewhere
@@ -66,6 +68,29 @@ def second_moment_probabilities(rows: Rows) -> str:
                 theirs = [f"{found[name]:.3f}" if name in found else "" for name in PROBABILITY_COLUMNS]
                 lines.append([f"{dataset}: {other['system']}", *theirs, other["source"]])
     return markdown(["", "NLL", "Brier", "ECE", "AUC", "accuracy, thresholds by relation", "source"], lines)
+
+
+def conformal(rows: Rows) -> str:
+    """Answer sets: whether they hold the true answer as often as promised, and how large they are."""
+    own: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for row in rows:
+        if row["experiment"] == "conformal" and row["side"] == "both":
+            figures = own.setdefault((row["dataset"], row["setting"].split(";")[0]), {})
+            figures.setdefault(row["metric"], []).append(float(row["value"]))
+    lines = []
+    for (dataset, promise), figures in sorted(own.items()):
+        nominal, count = float(promise.split()[1].rstrip(",")), statistics.fmean(figures["queries"])
+        off = 1.96 * math.sqrt(nominal * (1 - nominal) / count)
+        sizes = [f"{statistics.fmean(figures[name]):,.1f}" for name in ("mean_size", "median_size")]
+        within = f"{nominal - off:.3f} to {nominal + off:.3f}"
+        lines.append([f"**{dataset}**: {promise}", seeds(figures["coverage"]), within, *sizes, "here"])
+        if promise == "coverage 0.9, marginal":
+            lines += [
+                [f"{dataset}: {other['system']}", "", "", f"{other[dataset]['mean_size']:,.0f}", "", other["source"]]
+                for other in elsewhere("sets")
+                if dataset in other
+            ]
+    return markdown(["", "held", "95% of chance", "mean size", "median", "source"], lines)
 
 
 def recommender(rows: Rows) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     MethodName: TypeAlias = str
 else:  # the names that exist, so that --help lists them
     SplitName = Literal[SPLITS]
-    MethodName = Literal[tuple(CALIBRATORS)]
+    MethodName = Literal[("auto", *CALIBRATORS)]
 
 
 def evaluate(
@@ -67,7 +67,9 @@ def evaluate(
 
 def calibrate(
     run: RunArgument,
-    method: Annotated[MethodName, typer.Option(help="How to calibrate.")] = "platt",
+    method: Annotated[
+        MethodName, typer.Option(help="How to calibrate; auto: what suits the objective and the labels there are.")
+    ] = "auto",
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
@@ -86,6 +88,7 @@ def calibrate(
     speaker = Speaker(as_json, quiet, verbose)
     held = load_run(run)
     change = held.calibrate(method)
+    method = held.calibrator.name if held.calibrator else method
     report = held.evaluate("test", ranking=False) if held.graph.test.has_negatives else {}
     keep_run(held, run, speaker)
     rows = [["valid (fitted on)", change["nll_before"], change["nll_after"]]] if change else []

@@ -35,6 +35,7 @@ from staypositive.run import Checkpoint, Run, Settings, fit, load_run, make_sett
 from staypositive.run.checkpoint import DEFAULT_EVERY
 from staypositive.run.folder import CHECKPOINT_ROOM, RUN, require_writable
 from staypositive.run.locking import locked
+from staypositive.run.measuring import best_calibrator
 from staypositive.trackers import Tracker, make_tracker
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def train(
     ] = DEFAULT_EVERY,
     reading: Reading = Reading(),
     calibrate: Annotated[
-        CalibrateName, typer.Option(help="Calibrator to fit on validation; auto: platt where valid has negatives.")
+        CalibrateName,
+        typer.Option(help="Calibrator to fit on validation; auto: what suits the objective and the labels."),
     ] = "auto",
     evaluate: Annotated[bool, typer.Option(help="Measure the test split when trained.")] = True,
     start_from: Annotated[
@@ -110,7 +112,7 @@ def train(
     speaker = Speaker(as_json, quiet, verbose)
     chosen = make_settings(objective=objective, **{k: v for k, v in settings.items() if v is not None})
     graph = reading.load(data, chosen.seed)
-    if calibrate not in ("auto", "none") and not (graph.valid.has_negatives and len(graph.valid.facts)):
+    if calibrate not in ("auto", "none", "posterior") and not (graph.valid.has_negatives and len(graph.valid.facts)):
         raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
     if is_launched():
         _train_sharded(graph, chosen, out, force, calibrate, evaluate, start_from, track, speaker)
@@ -184,9 +186,9 @@ def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evalu
         f"trained {len(run.history)} epochs in {seconds:.1f} s ({usual:.3f} s an epoch); "
         f"best epoch {run.best_epoch}; mean of all possible scores {run.history[-1].mean_score:+.3f}"
     )
-    has_negatives = graph.valid.has_negatives and len(graph.valid.facts) > 0
-    if calibrate != "none" and (calibrate != "auto" or has_negatives):
-        run.calibrate("platt" if calibrate == "auto" else calibrate)
+    method = best_calibrator(graph, run.settings.objective) if calibrate == "auto" else calibrate
+    if method and method != "none":
+        run.calibrate(method)
     if isinstance(graph.train, StreamedSplit):
         speaker.say("facts were streamed from disk, and none was ranked: that would take them all into memory")
     elif evaluate and len(graph.test):

@@ -152,6 +152,6 @@ def load_paper() -> Paper:
 
 @cache
 def elsewhere(kind: str) -> tuple[dict[str, Any], ...]:
-    """Return published figures of other systems: of `ranking` or of `probabilities`, by dataset and metric."""
+    """Return published figures of other systems: of `ranking`, `probabilities` or `sets`, by dataset and metric."""
     data = tomllib.loads((Path(__file__).parent / "elsewhere.toml").read_text("utf-8"))
     return tuple(data[kind])

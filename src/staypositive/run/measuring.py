@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from staypositive.calibration import BackgroundLogistic, Platt, Posterior
 from staypositive.evaluation import (
     DEFAULT_MEMORY,
     SIDES,
@@ -21,6 +22,7 @@ from staypositive.evaluation import (
 )
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Predictor
+from staypositive.objectives import Objective, SecondMoment
 
 FILTERS = {"train": ("train",), "valid": ("train", "valid"), "test": ("train", "valid", "test")}
 """The splits whose facts are filtered when ranking each split; validation never sees test."""
@@ -105,3 +107,22 @@ def _classified(predictor: Predictor, split: str, keep: NDArray[np.bool_]) -> di
             reference = way.triple_logits(valid.triples), valid.signs, valid.triples[:, 1]
             report[name] |= threshold_metrics((logits, own.signs, own.triples[:, 1]), reference)
     return report
+
+
+ENOUGH_LABELS, ENOUGH_FACTS = 1000, 50
+"""Of validation: labelled triples for a logistic model on the background, facts for a posterior."""
+
+
+def best_calibrator(graph: KnowledgeGraph, objective: Objective) -> str | None:
+    """Return the calibrator that measured best for an objective and a graph's validation data; None where none fits.
+
+    Scores of second moments are no log-odds: one map of them says much less than their place in the background.
+    """
+    valid = graph.valid
+    has_labels = valid.has_negatives and len(valid.facts) > 0
+    if isinstance(objective, SecondMoment):
+        if has_labels and len(valid) >= ENOUGH_LABELS:
+            return BackgroundLogistic.name
+        if len(valid.facts) >= ENOUGH_FACTS:
+            return Posterior.name
+    return Platt.name if has_labels else None

@@ -32,7 +32,14 @@ from staypositive.inference import (
 from staypositive.models import BilinearModel, Scorer, build_model
 from staypositive.run.folder import load_parts, save_parts
 from staypositive.run.growing import carry_over, require_free_rows, require_reached
-from staypositive.run.measuring import FILTERS, classification_report, rank_split, ranking_report, sampled_report
+from staypositive.run.measuring import (
+    FILTERS,
+    best_calibrator,
+    classification_report,
+    rank_split,
+    ranking_report,
+    sampled_report,
+)
 from staypositive.run.memory import advising
 from staypositive.run.packaged import find_run
 from staypositive.run.provenance import of_graph
@@ -121,12 +128,15 @@ class Run:
         self.metrics[split] = self.metrics.get(split, {}) | report
         return report
 
-    def calibrate(self, method: str = "platt") -> dict[str, float]:
+    def calibrate(self, method: str = "auto") -> dict[str, float]:
         """Fit a calibrator on validation; return NLL there before and after, where there are labels to measure it.
 
+        `auto` takes what measured best for the objective and for the labels there are (see `best_calibrator`).
         `platt`, `isotonic`, `temperature`, `beta` and `background-logistic` need triples labelled true and false;
         `posterior` looks at validation facts alone.
         """
+        if method == "auto":
+            method = best_calibrator(self.graph, self.settings.objective) or "platt"
         valid, kind = self.graph.valid, find_calibrator(method)
         if kind is not Posterior and not (valid.has_negatives and len(valid.facts)):
             raise InputError(
