@@ -52,6 +52,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "second-moment-ranking": past.second_moment_ranking,
     "second-moment-probabilities": past.second_moment_probabilities,
     "conformal": past.conformal,
+    "defaults": past.defaults,
     "pykeen-side": around.pykeen_side,
     "pykeen-side-setting": around.pykeen_side_setting,
     "sharded": sharded_training.sharded,

@@ -70,6 +70,20 @@ def second_moment_probabilities(rows: Rows) -> str:
     return markdown(["", "NLL", "Brier", "ECE", "AUC", "accuracy, thresholds by relation", "source"], lines)
 
 
+def defaults(rows: Rows) -> str:
+    """What a user gets who sets nothing, beside the paper's objective."""
+    own: dict[tuple[str, str, str], dict[str, float]] = {}
+    for row in rows:
+        if row["experiment"] == "defaults":
+            what = f"{row['setting'].split(';')[0]}: {row['model']} {row['dim']}, {row['objective']}"
+            own.setdefault((row["dataset"], what, row["device"]), {})[row["metric"]] = float(row["value"])
+    lines = [
+        [dataset, what, f"{cell['mrr']:.3f}", f"{cell['training_seconds']:.0f}", f"{cell['epochs']:.0f}"]
+        for (dataset, what, _), cell in sorted(own.items())
+    ]
+    return markdown(["data", "set", "test MRR", "seconds", "epochs"], lines)
+
+
 def conformal(rows: Rows) -> str:
     """Answer sets: whether they hold the true answer as often as promised, and how large they are."""
     own: dict[tuple[str, str], dict[str, list[float]]] = {}

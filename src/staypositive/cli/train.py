@@ -33,6 +33,8 @@ from staypositive.graph import KnowledgeGraph, StreamedSplit
 from staypositive.objectives import OBJECTIVES, objective_options
 from staypositive.run import Checkpoint, Run, Settings, fit, load_run, make_settings
 from staypositive.run.checkpoint import DEFAULT_EVERY
+from staypositive.run.defaults import OPEN, settings_for
+from staypositive.run.fitting import resolve_device
 from staypositive.run.folder import CHECKPOINT_ROOM, RUN, require_writable
 from staypositive.run.locking import locked
 from staypositive.run.measuring import best_calibrator
@@ -83,11 +85,15 @@ def train(
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
-    objective: Annotated[ObjectiveName, typer.Option(help="The loss to train by.")] = "stay-positive",
+    objective: Annotated[
+        ObjectiveName | None,
+        typer.Option(help="The loss to train by.", show_default="stay-positive for a given model, else what suits"),
+    ] = None,
     **settings: Any,
 ) -> None:
     """Train on a graph's facts, calibrate, measure, and save the run.
 
+    Without --model and --objective, both, and what else is not given, are what suits the graph's size.
     Ctrl-C and SIGTERM stop after the epoch at hand; a second one stops at once.
     The same command with --resume goes on, after a kill too, to the same weights.
 
@@ -110,8 +116,12 @@ def train(
 
     """
     speaker = Speaker(as_json, quiet, verbose)
-    chosen = make_settings(objective=objective, **{k: v for k, v in settings.items() if v is not None})
-    graph = reading.load(data, chosen.seed)
+    given = {key: value for key, value in {"objective": objective, **settings}.items() if value is not None}
+    if not given.keys() <= OPEN:
+        make_settings(**given)  # what is wrong in them is said before a graph is read
+    graph = reading.load(data, given.get("seed", 0))
+    device = resolve_device(given.get("device", "auto"))
+    chosen = settings_for(graph, device, exact=is_launched(), **given)
     if calibrate not in ("auto", "none", "posterior") and not (graph.valid.has_negatives and len(graph.valid.facts)):
         raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
     if is_launched():

@@ -18,13 +18,14 @@ from staypositive.inference import Predictor
 from staypositive.models import BilinearModel, Scorer, build_model, resolve_prior_score
 from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
+from staypositive.run.defaults import settings_for
 from staypositive.run.growing import carry_over
 from staypositive.run.locking import locked
 from staypositive.run.measuring import rank_split
 from staypositive.run.memory import advising
 from staypositive.run.provenance import provenance
 from staypositive.run.run import Run
-from staypositive.run.settings import Settings, make_settings
+from staypositive.run.settings import Settings
 from staypositive.training import (
     Callback,
     Engine,
@@ -55,7 +56,8 @@ def fit(
     """Train a model on a graph's facts and return the run, with the weights of its best epoch.
 
     Keywords are the fields of `Settings` and the options of the objective, e.g.
-    `fit(graph, model="simple", dim=200, dropout=0.4, penalty_weight=0.1, prior=0.5, epochs=100, seed=0)`.
+    `fit(graph, model="simple", dim=200, dropout=0.4, penalty_weight=0.1, prior=0.5, epochs=100, seed=0)`. Without a
+    model and an objective among them, both, and what else is not given, are what suits the graph's size.
     `start_from` is an earlier run of the same model and dim: labels that it knows start with its rows, new entities
     by fold-in where their facts lead to known ones, and the rest as usual; the optimiser's state starts afresh.
     `checkpoint` is a folder, or a `Checkpoint`, in which the state of the training is kept now and then: a `fit` that
@@ -65,7 +67,7 @@ def fit(
     """
     if settings is not None and changes:
         raise SettingError("give either a Settings object or keywords, not both")
-    chosen = settings or make_settings(**changes)
+    chosen = settings or settings_for(graph, resolve_device(changes.get("device", "auto")), **changes)
     if chosen.threads is not None:
         most = os.cpu_count() or 1
         if chosen.threads > most:
