@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import staypositive as sp
 from staypositive.cli import app
 from staypositive.errors import SettingError
 
@@ -19,6 +20,17 @@ def call(*arguments: str | Path) -> str:
     done = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False, env={"COLUMNS": "160"})
     assert done.exit_code == 0, done.output
     return done.stdout
+
+
+def test_what_cannot_be_held_out_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "facts.tsv"
+    path.write_text("".join(f"a{i % 5}\tr\tb{i % 7}\n" for i in range(35)))
+    done = CliRunner().invoke(app, ["ingest", str(path), "--out", str(tmp_path / "g"), "--hold-out", "1000"])
+    assert done.exit_code == 0
+    assert "2,000 triples were to be held out, and" in done.stdout + done.stderr
+    counts = sp.load_graph(tmp_path / "g").counts()
+    assert counts["train"] >= 17
+    assert counts["valid"] + counts["test"] > 5
 
 
 def test_ingest_then_train(tmp_path: Path) -> None:

@@ -163,6 +163,13 @@ def call(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("size", ["nan", "inf", "-1", "1.5", "1e30"])
+def test_sizes_are_whole_numbers(size: str) -> None:
+    done = CliRunner().invoke(app, ["plan", "--entities", size])
+    assert isinstance(done.exception, SettingError)
+    assert "--entities is a whole number from 1 to 1e+15" in str(done.exception)
+
+
 def test_the_command() -> None:
     text = call()
     for name in (

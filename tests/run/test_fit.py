@@ -80,9 +80,9 @@ def test_stay_positive_holds_the_mean_score_at_zero(planted: sp.KnowledgeGraph) 
 
 
 def test_monitor_follows_the_data_or_the_wish(planted: sp.KnowledgeGraph) -> None:
-    by_nll = sp.fit(planted, dim=4, epochs=2, validate_every=1)
+    by_nll = sp.fit(planted, model="simple", dim=4, epochs=2, validate_every=1)
     assert set(by_nll.history[0].validation) == {"nll"}
-    by_mrr = sp.fit(planted, dim=4, epochs=2, validate_every=1, monitor="mrr")
+    by_mrr = sp.fit(planted, model="simple", dim=4, epochs=2, validate_every=1, monitor="mrr")
     assert set(by_mrr.history[0].validation) == {"mrr"}
     no_log_odds = sp.fit(planted, dim=4, epochs=1, objective="second-moment")
     assert set(no_log_odds.history[0].validation) == {"mrr"}
@@ -98,7 +98,7 @@ def test_monitor_follows_the_data_or_the_wish(planted: sp.KnowledgeGraph) -> Non
     with pytest.raises(SettingError, match="use mrr"):
         sp.fit(facts_alone, dim=4, epochs=1, monitor="nll")
     with pytest.raises(InputError, match="labelled false"):
-        sp.fit(facts_alone, dim=4, epochs=1).calibrate()
+        sp.fit(facts_alone, model="simple", dim=4, epochs=1).calibrate()
     train_alone = sp.KnowledgeGraph(
         "t", planted.entities, planted.relations, planted.train, Split(np.empty((0, 3))), Split(np.empty((0, 3)))
     )

@@ -58,7 +58,7 @@ def test_other_errors_stay_what_they_are() -> None:
 def test_training_and_ranking_say_what_to_make_smaller(work, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     graph = planted_graph(8)
     with pytest.raises(sp.StoppedError) as stopped:
-        sp.fit(graph, dim=2, epochs=3, checkpoint=tmp_path, should_stop=lambda: True)
+        sp.fit(graph, model="simple", dim=2, epochs=3, checkpoint=tmp_path, should_stop=lambda: True)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     monkeypatch.setattr("staypositive.run.run.rank_split", lambda *_: work())
     with pytest.raises(ShortOfMemoryError, match="while ranking test; give evaluate a smaller memory"):
@@ -67,7 +67,7 @@ def test_training_and_ranking_say_what_to_make_smaller(work, monkeypatch: pytest
     with pytest.raises(
         ShortOfMemoryError, match="while training; try a smaller batch_size than 1024 or a smaller dim"
     ):
-        sp.fit(graph, dim=2, epochs=3, checkpoint=tmp_path)
+        sp.fit(graph, model="simple", dim=2, epochs=3, checkpoint=tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

@@ -12,6 +12,7 @@ import typer
 from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, Speaker, VerboseFlag
 from staypositive.graph import StreamedGraph, ingest
 from staypositive.graph.streamed import parse_size
+from staypositive.run.fitting import memory_bytes
 
 
 def ingest_command(
@@ -34,7 +35,8 @@ def ingest_command(
 ) -> None:
     """Stream shards (tab-separated text, also packed; Parquet; .npy of ids) into ids and labels on disk.
 
-    Labels get ids by the order of their hashes; whole numbers are ids as they are. Copies of a triple are dropped.
+    Labels get ids by the order of their hashes; whole numbers of Parquet and .npy are ids as they are, and in text
+    they are labels as any other. Copies of a triple are dropped.
     What comes out depends on the triples alone, not on the order of shards or on --memory. `train FOLDER` then reads
     facts from disk in shuffled blocks.
 
@@ -49,13 +51,19 @@ def ingest_command(
     graph = ingest(
         files,
         out,
-        memory=parse_size(memory),
+        memory=min(parse_size(memory), memory_bytes() // 2),  # more than there is helps nobody
         hold_out=hold_out,
         header=header,
         name=name,
         force=force,
         progress=speaker.progress,
     )
+    found = graph.counts()["valid"] + graph.counts()["test"]
+    if found < 2 * hold_out:
+        speaker.say(
+            f"{2 * hold_out:,} triples were to be held out, and {found:,} could be: train keeps half of all, and the "
+            "only triple of an entity or a relation"
+        )
     _report(graph, out, time.perf_counter() - start, speaker)
 
 

@@ -11,7 +11,7 @@ from staypositive.calibration import CALIBRATORS
 from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, SafeFlag, Speaker, VerboseFlag, keep_run
 from staypositive.cli.tables import evaluation_tables, frame_rows
 from staypositive.completion import complete_relation
-from staypositive.errors import DataError, InputError
+from staypositive.errors import DataError, InputError, SettingError
 from staypositive.evaluation import DEFAULT_MEMORY
 from staypositive.export import require_table_path, write_table
 from staypositive.graph import SPLITS
@@ -56,6 +56,8 @@ def evaluate(
 
     """
     speaker = Speaker(as_json, quiet, verbose)
+    if sampled is not None and (per_relation or not ranking):
+        raise SettingError("--sampled goes with neither --per-relation nor --no-ranking")
     held = load_run(run)
     with speaker.progress("ranking", 2 * len(held.graph.split(split).facts)) as advance:
         memory = memory_mb * 2**20

@@ -11,10 +11,9 @@ from staypositive.cli.common import JsonFlag, Speaker
 from staypositive.errors import SettingError
 from staypositive.planning import Costs, Plan, Shape, Training, plan_training, stored, stored_costs
 
-HEADER = (
-    "GPUs", "state GB", "peak GB", "fits", "moved MB a step", "sent MB a step", "ms a step", "of it exchange",
-    "epoch s", "M triples/s",
-)  # fmt: skip
+HEADER = ("GPUs", "state GB", "peak GB", "fits", "moved MB", "sent MB", "ms a step", "send", "epoch s", "M/s")
+"""Moved and sent are of a step, send is its share of the step's time, M/s million triples a second."""
+MOST = 1e15
 
 
 def plan_command(
@@ -49,6 +48,8 @@ def plan_command(
     """
     speaker = Speaker(as_json, quiet=False, verbose=False)
     costs = stored_costs()
+    if device_memory is not None and not 0 < device_memory < MOST:
+        raise SettingError(f"--device-memory is a number of GB, got {device_memory:g}")
     if device_memory is not None:
         costs = replace(costs, device_bytes=device_memory * 1e9)
     training = Training(model, dim, batch_size, optimiser, precision)
@@ -74,7 +75,14 @@ def _shapes(entities: float | None, relations: float, triples: float | None) -> 
         return {
             each["name"]: Shape(each["entities"], each["relations"], each["triples"]) for each in stored()["graphs"]
         }
-    return {"this graph": Shape(int(entities), int(relations), int(10 * entities if triples is None else triples))}
+    sizes = {"entities": entities, "relations": relations, "triples": 10 * entities if triples is None else triples}
+    return {"this graph": Shape(*(_whole(name, size) for name, size in sizes.items()))}
+
+
+def _whole(name: str, size: float) -> int:
+    if not 1 <= size <= MOST or size != int(size):
+        raise SettingError(f"--{name} is a whole number from 1 to {MOST:.0e}, got {size:g}")
+    return int(size)
 
 
 def _counts(text: str) -> list[int]:
@@ -86,11 +94,18 @@ def _counts(text: str) -> list[int]:
 
 def _row(plan: Plan) -> list[Any]:
     step = plan.compute_seconds + plan.exchange_seconds
+    sizes = plan.state_bytes / 1e9, plan.peak_bytes / 1e9
+    bytes_a_step = plan.moved_bytes / 1e6, plan.sent_bytes / 1e6
+    share = f"{plan.exchange_seconds / step:.0%}"
     return [
-        plan.gpus, plan.state_bytes / 1e9, plan.peak_bytes / 1e9, plan.fits, plan.moved_bytes / 1e6,
-        plan.sent_bytes / 1e6, 1e3 * step, f"{plan.exchange_seconds / step:.0%}", plan.epoch_seconds,
-        plan.triples_per_second / 1e6,
+        plan.gpus, *map(_short, sizes), plan.fits, *map(_short, bytes_a_step), _short(1e3 * step), share,
+        _short(plan.epoch_seconds), _short(plan.triples_per_second / 1e6),
     ]  # fmt: skip
+
+
+def _short(number: float) -> str:
+    """Three digits, and no power of ten: what a forecast can say, in a narrow column."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _published(speaker: Speaker) -> None:

@@ -124,14 +124,14 @@ def train(
     chosen = settings_for(graph, device, exact=is_launched(), **given)
     if calibrate not in ("auto", "none", "posterior") and not (graph.valid.has_negatives and len(graph.valid.facts)):
         raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
+    if force and resume:
+        raise SettingError("--force begins anew and --resume goes on; give one of them")
     if is_launched():
-        _train_sharded(graph, chosen, out, force, calibrate, evaluate, start_from, track, speaker)
+        _train_sharded(graph, chosen, out, force, resume, calibrate, evaluate, start_from, track, speaker)
         return
     earlier = None if start_from is None else load_run(start_from)
     folder = out or Path("runs") / graph.name
     checkpoint = Checkpoint(folder / CHECKPOINT_ROOM, checkpoint_every)
-    if force and resume:
-        raise SettingError("--force begins anew and --resume goes on; give one of them")
     require_writable(folder)
     with locked(folder), stoppable(folder) as stop:
         if resume and (run := finished_run(folder, chosen, graph)):
@@ -193,7 +193,7 @@ def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evalu
     seconds = sum(record.seconds for record in run.history)
     usual = statistics.median(record.seconds for record in run.history)
     speaker.say(
-        f"trained {len(run.history)} epochs in {seconds:.1f} s ({usual:.3f} s an epoch); "
+        f"trained {len(run.history)} epochs in {seconds:.1f} s ({usual:.3f} s a usual one); "
         f"best epoch {run.best_epoch}; mean of all possible scores {run.history[-1].mean_score:+.3f}"
     )
     method = best_calibrator(graph, run.settings.objective) if calibrate == "auto" else calibrate
@@ -233,16 +233,20 @@ def _train_sharded(
     chosen: Settings,
     out: Path | None,
     force: bool,
+    resume: bool,
     calibrate: str,
     evaluate: bool,
     start_from: Path | None,
     track: list[str] | None,
     speaker: Speaker,
 ) -> None:
-    """Train as one of the processes that torchrun started."""
+    """Train as one of the processes that torchrun started; it always goes on from checkpoints that are there."""
     if start_from is not None:
         raise SettingError("--start-from is for training in one process, without torchrun")
     folder = out or Path("runs") / graph.name
+    if resume and RUN.is_in(folder):
+        speaker.say(f"{folder} holds the finished run: nothing is left to do")
+        return
     require_free(folder, force)
 
     def finish(run: Run) -> None:

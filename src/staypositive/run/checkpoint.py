@@ -139,6 +139,8 @@ def require_same(folder: Path, there: Mapping[str, Any], here: Mapping[str, Any]
     """Refuse to go on with another training. The number of epochs may change while both numbers lie ahead."""
     if done < min(there["epochs"], here["epochs"]):
         there = {**there, "epochs": here["epochs"]}
+    elif differences(there, here) == differences({"epochs": there["epochs"]}, {"epochs": here["epochs"]}) != []:
+        raise SettingError(f"{done} of {there['epochs']} epochs are done in {folder}; give a number above {done}")
     found = differences(there, here)
     if found:
         raise SettingError(

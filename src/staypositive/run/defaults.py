@@ -21,7 +21,7 @@ OPEN = {field.name for field in dataclasses.fields(Settings)} - {
 """What one may set and still leave model and objective to us; the others speak of the paper, or of a choice made."""
 
 
-def settings_for(graph: KnowledgeGraph, device: torch.device, *, exact: bool = False, **changes: Any) -> Settings:
+def settings_for(graph: KnowledgeGraph, device: torch.device, /, *, exact: bool = False, **changes: Any) -> Settings:
     """Return settings from keywords; where these choose neither model nor objective, on top of `recommended` ones."""
     base = recommended(graph, device, exact=exact) if changes.keys() <= OPEN else {}
     return make_settings(**base | changes)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.calibration import BackgroundLogistic, Platt, Posterior
+from staypositive.errors import InputError
 from staypositive.evaluation import (
     DEFAULT_MEMORY,
     SIDES,
@@ -68,6 +69,8 @@ def sampled_report(
 ) -> dict[str, Any]:
     """Return ranking metrics against drawn entities, named so that nobody takes them for those among all."""
     graph = predictor.graph
+    if candidates >= len(graph.entities):
+        raise InputError(f"there are {len(graph.entities):,} entities: rank among all of them, which is exact")
     facts, known = graph.split(split).facts, graph.facts(*FILTERS[split])
     ranks = rank_sampled(predictor.scorer.asked(), facts, known, candidates, memory=memory, progress=progress)
     report: dict[str, Any] = {"queries": len(ranks), "candidates": candidates, "filtered_by": list(FILTERS[split])}

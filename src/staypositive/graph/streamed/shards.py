@@ -123,7 +123,11 @@ def _text_pieces(path: Path, size: int, header: bool | None, sources: list[Sourc
             count, bad = kernels.split_lines(data, *room)
             if bad >= 0:
                 width = body.split(b"\n", bad + 1)[bad].count(b"\t") + 1
-                raise DataError(f"expected 3 tab-separated columns, found {width}", path, line + bad)
+                raise DataError(
+                    f"expected 3 tab-separated columns, found {width}; labels and confidences are not streamed",
+                    path,
+                    line + bad,
+                )
             head, relation, tail = (Labels(data, room[0][:count, i], room[1][:count, i]) for i in range(3))
             if count:
                 yield Piece(place, line, (head, relation, tail))

@@ -34,6 +34,10 @@ def sort(job: Job, spill: Spill, sizes: Sizes, hold_out: int) -> dict[str, int]:
                 kernels.mark(triples, *bits)
                 train.append(triples)
                 advance(1)
+        half = (train.length + len(held)) // 2  # of more, nothing would be left to learn from
+        held, back = held[:half], held[half:]
+        kernels.mark(back, *bits)
+        train.append(back)
         seen = _are_marked(bits[0], held[:, [0, 2]]).all(1) & _are_marked(bits[1], held[:, 1])
         train.append(held[~seen])
     kernels.mark(held[~seen], *bits)
