@@ -15,8 +15,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## train on the embedded graph and look at predictions
 	$(BIN)/python examples/demo.py
 
-test: $(STAMP)  ## every test, with coverage
-	$(BIN)/python -m pytest -m "not slow and not gpu and not browser" --cov --cov-report=term
+test: $(STAMP)  ## every test, with coverage, on all cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not gpu and not browser" --cov --cov-report=term
 
 test-slow: $(STAMP)  ## tests that take minutes
 	$(BIN)/python -m pytest -m slow
