@@ -51,14 +51,15 @@ def main() -> None:
         ]
         speaker.table(f"({head}, {relation}, ?)", ["answer", "probability", "in the graph"], rows)
     run.save(FOLDER)
-    speaker.say(
-        f"\nThe run is in {FOLDER}. Try next (after `source .venv/bin/activate`):\n"
-        f"  staypositive predict {FOLDER} --head Japan --relation borders --candidates range\n"
-        f"  staypositive predict {FOLDER} --relation speaks --tail French --exclude-known --candidates range\n"
-        f"  staypositive predict {FOLDER} --similar Norway\n"
-        f"  staypositive evaluate {FOLDER} --per-relation\n"
-        "  staypositive train your-triples.tsv"
-    )
+    for line in (
+        f"The run is in {FOLDER}. Try next (after `source .venv/bin/activate`):",
+        f"  staypositive predict {FOLDER} --head Japan --relation borders --candidates range",
+        f"  staypositive predict {FOLDER} --relation speaks --tail French --exclude-known --candidates range",
+        f"  staypositive predict {FOLDER} --similar Norway",
+        f"  staypositive evaluate {FOLDER} --per-relation",
+        "  staypositive train your-triples.tsv",
+    ):
+        speaker.say(line)  # one line each: line ends within one are spelt out, as anything a label could bring
 
 
 if __name__ == "__main__":
