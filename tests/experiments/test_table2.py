@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from staypositive.cli import app
 from staypositive.cli.common import own_command
 from staypositive.errors import DataError, InputError
 from staypositive.experiments import read_index
-from staypositive.experiments.ablations import ablate, mean_reached
+from staypositive.experiments.ablations import ScorerWithDropout, ablate, mean_reached
 from staypositive.experiments.figure1 import density, plot_figure1, reliability
 from staypositive.experiments.kept import Kept, keep_background, keep_result
 from staypositive.experiments.many import Outcome, Schedule, _best_of, train_many, validation_measure
@@ -239,6 +240,40 @@ def test_ablations_and_the_means_reached(tmp_path: Path, paper: Paper) -> None:
     means = mean_reached(model)
     assert means["mean_logit"] == pytest.approx(float(logits.mean()), rel=1e-3)
     assert means["mean_probability"] == pytest.approx(float(torch.sigmoid(logits).mean()), abs=3e-3)
+
+
+def test_variants_that_change_nothing_train_once(
+    tmp_path: Path, paper: Paper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, cell, trained = planted_graph(), paper.cells(["spDistMult"], ["WN11"])[0], []
+    lab = Lab(tmp_path, CPU, "a command", "")
+    decide(paper, cell, graph, lab, search(paper, cell, graph, lab))
+
+    def counted(graph: Any, settings: Any, *rest: Any) -> Any:
+        trained.extend(settings)
+        return train_many(graph, settings, *rest)
+
+    monkeypatch.setattr("staypositive.experiments.ablations.train_many", counted)
+    rows = ablate(paper, cell, graph, dataclasses.replace(lab, experiment="ablations"), ["power", "bound"])
+    seeds = len(paper.rule_of_ablations(cell).seeds)
+    assert len(trained) == len(set(trained)) == 3 * seeds  # the chosen setting, its square, its rows unbound
+    nll = {row["setting"].partition(";")[0]: row["value"] for row in rows if row["metric"] == "nll"}
+    assert nll["power: power 1"] == nll["bound: bound tanh"] != nll["power: power 2"]
+
+
+def test_scores_with_dropout_left_on() -> None:
+    model = sp.fit(planted_graph(), model="simple", dim=4, epochs=1, dropout=0.5).model
+    heads, relations, tails = torch.tensor([[0, 1], [0, 1], [2, 3]])
+    plain, dropped = Scorer(model), ScorerWithDropout(model)
+    for found, expected in (
+        (dropped.tails(heads, relations), plain.tails(heads, relations)),
+        (dropped.heads(relations, tails), plain.heads(relations, tails)),
+    ):
+        assert found.shape == expected.shape
+        assert not torch.allclose(found, expected)
+    model.dropout = 0.0
+    torch.testing.assert_close(dropped.heads(relations, tails), plain.heads(relations, tails))
+    assert not model.training
 
 
 def test_reliability_and_density(tmp_path: Path) -> None:

@@ -14,15 +14,17 @@ from staypositive.models import BilinearModel
 from staypositive.models.hashing import step_keys
 from staypositive.objectives import Batch, NegativeSampling, Objective, OneVsAll, StayPositive
 from staypositive.training import AdaGrad, Adam, ReferenceEngine, build_optimiser
+from staypositive.training.engine import WholeTableEngine
 
 FACTS = torch.tensor([(0, 0, 1), (2, 1, 2), (4, 0, 0), (0, 0, 1), (5, 1, 3)])
 
 
 def engine_for(
-    model: BilinearModel, objective: Objective, lr: float = 0.1, optimiser: str = "adagrad"
-) -> ReferenceEngine:
+    model: BilinearModel, objective: Objective, lr: float = 0.1, optimiser: str = "adagrad",
+    kind: type[ReferenceEngine] = ReferenceEngine,
+) -> ReferenceEngine:  # fmt: skip
     tables = {name: table.data for name, table in model.named_parameters()}
-    return ReferenceEngine(model, objective, build_optimiser(optimiser, tables, lr, 0.1), FACTS, 2, 0)
+    return kind(model, objective, build_optimiser(optimiser, tables, lr, 0.1), FACTS, 2, 0)
 
 
 def plain_paper_loss(
@@ -74,6 +76,24 @@ def test_touched_rows_alone_change(model_name: str, objective: Objective) -> Non
     entities = (model.entities.data != before["entities"]).any(1).nonzero()[:, 0].tolist()
     assert entities == sorted(set(touched[:, [0, 2]].flatten().tolist()))
     assert (model.relations.data != before["relations"]).any(1).nonzero()[:, 0].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [StayPositive(0.3), StayPositive(0.3, power=2), NegativeSampling(negatives=2)],
+    ids=lambda o: f"{o.name} {getattr(o, 'power', '')}",
+)
+def test_whole_tables_take_the_same_steps(model_name: str, objective: Objective) -> None:
+    engines = [
+        engine_for(tiny_model(model_name, dropout=0.4), objective, kind=kind)
+        for kind in (ReferenceEngine, WholeTableEngine)
+    ]
+    for _ in range(3):
+        expected, found = (engine.run_epoch() for engine in engines)
+        for term, value in expected.items():
+            torch.testing.assert_close(found[term], value)
+    for name, table in engines[0].model.named_parameters():
+        torch.testing.assert_close(engines[1].model.get_parameter(name), table)
 
 
 @pytest.mark.parametrize("optimiser", ["adagrad", "adam"])

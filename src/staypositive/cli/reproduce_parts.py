@@ -118,11 +118,12 @@ def ablations(job: Job, dry_run: bool) -> None:
         if cell not in job.paper.table2:
             continue
         known = bool(chosen_records(job.paper, cell, job.lab))
-        runs = len(variants(job.paper, cell)) * len(job.paper.rule.seeds)
+        rule = job.paper.rule_of_ablations(cell)
+        runs = len(variants(job.paper, cell)) * len(rule.seeds)
         job.speaker.say(f"ablations of {cell.slug}: {runs} runs" + ("" if known else "; no chosen setting yet"))
         if known and not dry_run:
             graph = load_graph(cell.dataset)
-            with job.speaker.progress(cell.slug, runs * job.paper.rule_of(cell).final_epochs) as done:
+            with job.speaker.progress(cell.slug, runs * rule.final_epochs) as done:
                 rows = ablate(job.paper, cell, graph, lab, progress=done)
             write_rows(lab.results / "index.csv", rows)
 

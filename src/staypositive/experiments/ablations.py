@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from staypositive.errors import InputError
+from staypositive.evaluation import rank_facts, ranking_metrics
 from staypositive.experiments.kept import Kept, keep_result
 from staypositive.experiments.many import Outcome, train_many, validation_measure
 from staypositive.experiments.paper import Cell, Paper
 from staypositive.experiments.table2 import Lab, about_row, chosen_records, settings_of_record
 from staypositive.graph import KnowledgeGraph
-from staypositive.models import BilinearModel
+from staypositive.models import BilinearModel, Scorer
 from staypositive.run.settings import Settings, make_settings
 
 SAMPLED = 1_000_000
@@ -53,7 +55,7 @@ def variants(paper: Paper, cell: Cell) -> list[Variant]:
     return [
         Variant(group["name"], tuple(change.items()))
         for group in paper.ablations
-        if cell.objective in group["objectives"]
+        if cell.name in group["rows"]
         for change in group["changes"]
     ]
 
@@ -63,40 +65,68 @@ def ablate(
     progress: Callable[[int], Any] | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Train every variant of a row from every seed; return the rows of the index."""
-    rule, chosen = paper.rule_of(cell), chosen_records(paper, cell, dataclasses.replace(lab, experiment="table2"))
+    rule = paper.rule_of_ablations(cell)
+    chosen = chosen_records(paper, cell, dataclasses.replace(lab, experiment="table2"))
     if not chosen:
         raise InputError(
             f"{cell.name} on {cell.dataset} has no chosen setting yet; run `reproduce table2` for it first"
         )
     base = settings_of_record(cell, chosen[0], rule.batch_size(len(graph.train.facts)))
+    usual = base.objective.defaults  # said aloud, so that a variant that names them is seen to change nothing
+    base = dataclasses.replace(base, bound=usual.bound, accumulator=usual.accumulator)
     wanted = [variant for variant in variants(paper, cell) if not groups or variant.group in groups]
-    settings = [variant.apply(base, seed) for variant in wanted for seed in rule.seeds]
+    asked = [(variant, variant.apply(base, seed)) for variant in wanted for seed in rule.seeds]
+    settings = list(dict.fromkeys(one for _, one in asked))  # what leaves the chosen setting as it is trains once
     measure = validation_measure(graph, rule.valid_facts, rule.monitor)
     outcomes = train_many(graph, settings, rule.second_round(), measure, lab.device, progress)
-    rows = []
-    for place, outcome in enumerate(outcomes):
-        variant = wanted[place // len(rule.seeds)]
-        rows += _rows(cell, variant, outcome, graph, lab)
-    return rows
+    figures = {outcome.settings: _figures(cell, outcome, graph, lab) for outcome in outcomes}
+    return [
+        row | {"setting": f"{variant.group}: {variant.name}; {row['setting']}"}
+        for variant, one in asked
+        for row in figures[one]
+    ]
 
 
-def _rows(cell: Cell, variant: Variant, outcome: Outcome, graph: KnowledgeGraph, lab: Lab) -> list[dict[str, Any]]:
-    about = about_row(cell, outcome, graph, lab, selected_on="valid")
-    about |= {"setting": f"{variant.group}: {variant.name}; {about['setting']}"}
-    means = mean_reached(outcome.model)
+def _figures(cell: Cell, outcome: Outcome, graph: KnowledgeGraph, lab: Lab) -> list[dict[str, Any]]:
+    about = about_row(cell, outcome, graph, lab, selected_on="valid") | {"split": "test"}
+    means = mean_reached(outcome.model) | {"best_epoch": outcome.best_epoch, "epochs": outcome.epochs}
     rows = [about | {"metric": name, "value": value, "split": "all triples"} for name, value in means.items()]
     if outcome.diverged and not outcome.best_epoch:
         return rows
     kept: Kept = keep_result(graph, outcome.model, about)
+    if kept.kind == "ranking" and outcome.settings.dropout:
+        dropped = rank_facts(ScorerWithDropout(outcome.model), graph.test.facts, graph.facts())
+        rows.append(about | {"metric": "mrr_dropout_at_test", "value": ranking_metrics(dropped)["mrr"]})
     wanted = ("mrr", "hits@1", "nll", "brier", "auc", "nll_platt", "brier_platt")
+    plain = {"filter": "filtered", "ties": "realistic", "side": "both"}
     return rows + [
         row
         for row in kept.rows()
-        if row["metric"] in wanted
-        and row.get("filter", "filtered") == "filtered"
-        and row.get("ties", "realistic") == "realistic"
-        and row.get("side", "both") == "both"
+        if row["metric"] in wanted and all(row.get(name, value) == value for name, value in plain.items())
     ]
+
+
+class ScorerWithDropout(Scorer):
+    """Scores as training forms them, each candidate's products dropped anew: the authors' final test leaves it so."""
+
+    def tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """Return φ of every tail, with dropout."""
+        return self._score(self.entity_rows[heads], self.relation_rows[relations], is_tail=True)
+
+    def heads(self, relations: Tensor, tails: Tensor) -> Tensor:
+        """Return φ of every head, with dropout."""
+        return self._score(self.entity_rows[tails], self.relation_rows[relations], is_tail=False)
+
+    def _score(self, given: Tensor, relations: Tensor, *, is_tail: bool) -> Tensor:
+        model, every, n = self.model, self.entity_rows, self.n_entities
+        model.train()
+        scores = []
+        for number, (row, relation) in enumerate(zip(given, relations, strict=True)):
+            rows, key = row.expand(n, -1), torch.tensor(2 * number + is_tail, device=self.device)
+            pair = (rows, every) if is_tail else (every, rows)
+            scores.append(model.score_rows_with_dropout(pair[0], relation.expand(n, -1), pair[1], key))
+        model.eval()
+        return torch.stack(scores)
 
 
 @torch.no_grad()
@@ -106,7 +136,7 @@ def mean_reached(model: BilinearModel) -> dict[str, float]:
     device = model.entities.device
     draw = torch.Generator(device).manual_seed(0)
 
-    def ids(n: int) -> torch.Tensor:
+    def ids(n: int) -> Tensor:
         return torch.randint(n, (SAMPLED,), generator=draw, device=device)
 
     total = torch.zeros((), dtype=torch.float64, device=device)

@@ -78,21 +78,26 @@ class Paper:
     table2: tuple[Cell, ...]
     extended: tuple[Cell, ...]
     ablations: tuple[dict[str, Any], ...]
+    ablation_seeds: dict[str, int]
     own_rules: dict[str, dict[str, Any]]
-    """What the rule of an objective, or of the extension, has in place of the common one."""
+    """What the rule of an objective, of the extension, of a row or of ablations has in place of the common one."""
 
     def rule_of(self, cell: Cell) -> Rule:
         """Return the rule that a cell is trained by."""
         own = self.own_rules.get(cell.objective, {})
         if cell in self.extended:
             own = own | self.own_rules.get("extended", {})
-        return dataclasses.replace(self.rule, **own)
+        return dataclasses.replace(self.rule, **own | self.own_rules.get(cell.name, {}))
+
+    def rule_of_ablations(self, cell: Cell) -> Rule:
+        """Return the rule that variants of a cell are trained by."""
+        rule = dataclasses.replace(self.rule_of(cell), **self.own_rules.get("ablations", {}))
+        return dataclasses.replace(rule, seeds=rule.seeds[: self.ablation_seeds[cell.dataset]])
 
     def settings(self, cell: Cell, grid: str, batch_size: int, seed: int = 0) -> list[Settings]:
         """Return every setting of a grid (`full` or `subset`) for a cell, in a fixed order."""
-        choices = {"full": self.grids[cell.objective], "quick": self.quick[cell.objective]}.get(grid) or self.grids[
-            grid
-        ]
+        own = self.grids["subset"] | self.grids.get(f"subset of {cell.name}", {})
+        choices = {"full": self.grids[cell.objective], "quick": self.quick[cell.objective], "subset": own}[grid]
         base = {"model": cell.model, "objective": cell.objective, "batch_size": batch_size, "seed": seed}
         return [
             make_settings(**base, **dict(zip(choices, values, strict=True)))
@@ -143,11 +148,12 @@ def load_paper() -> Paper:
             for row in rows
         )
 
-    grids = {**data["grid"], "subset": data["subset"]}
+    subset = {name: choices for name, choices in data["subset"].items() if isinstance(choices, list)}
+    own = {f"subset of {name}": choices for name, choices in data["subset"].items() if isinstance(choices, dict)}
+    grids = {**data["grid"], "subset": subset, **own}
     rows, more = data["table2"]["rows"], data["extended"]["rows"]
-    return Paper(
-        rule, data["quick"], grids, cells(rows), cells(more), tuple(data["ablations"]["variants"]), own_rules
-    )
+    variants, seeds = tuple(data["ablations"]["variants"]), data["ablations"]["seeds"]
+    return Paper(rule, data["quick"], grids, cells(rows), cells(more), variants, seeds, own_rules)
 
 
 @cache

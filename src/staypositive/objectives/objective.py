@@ -40,7 +40,7 @@ class Batch:
     """One step's view of the model: only the rows that the step touches.
 
     `heads`, `relations` and `tails` are positions in the tables below, not global ids. The rows are the distinct ones
-    of the examples, or all rows for an objective that touches all.
+    of the examples, or all rows: for an objective that touches all, or with `present` to tell them apart.
     """
 
     heads: Tensor
@@ -58,6 +58,14 @@ class Batch:
     """What decides all that this step draws, such as its dropout masks (see `staypositive.models.hashing`)."""
     prepared: dict[str, Tensor] = dataclasses.field(default_factory=dict)
     """What the objective prepared for these facts, each of shape (n_facts,); `weight` is what each fact counts."""
+    present: tuple[Tensor, Tensor] | None = None
+    """For tables with rows beyond the examples': a column of ones for the examples' own and zeros, of each table."""
+
+    def distinct_rows(self) -> tuple[Tensor, Tensor]:
+        """Return entity and relation rows for sums over the examples' own: any others are zero."""
+        if self.present is None:
+            return self.entity_rows, self.relation_rows
+        return self.entity_rows * self.present[0], self.relation_rows * self.present[1]
 
     def logits(self, model: BilinearModel) -> Tensor:
         """Return φ + ψ of the examples, with the model's dropout."""

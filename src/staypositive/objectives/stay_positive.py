@@ -50,7 +50,8 @@ class StayPositive(Objective):
 
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
         """Return `facts` and `penalty`."""
-        total = model.sum_rows(batch.entity_rows, batch.relation_rows, batch.entity_rows)
+        entities, relations = batch.distinct_rows()
+        total = model.sum_rows(entities, relations, entities)
         size = total.abs() if self.power == 1 else total.square()
         return {
             "facts": batch.weighted(softplus(-batch.logits(model))).sum(),

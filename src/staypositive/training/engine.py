@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -68,6 +69,11 @@ class ReferenceEngine(Engine):
         self.prepared = objective.prepare(facts, model.n_entities, len(model.relations))
         self.generator = torch.Generator(facts.device).manual_seed(seed)
         self.steps = 0
+
+    @property
+    def passes_over_all(self) -> bool:
+        """Whether a step takes whole tables, rather than the distinct rows of its examples."""
+        return self.objective.touches_all_rows
 
     def weigh(self, weights: Tensor) -> None:
         """Let each fact's loss count so much, beside what the objective makes of it itself."""
@@ -137,7 +143,7 @@ class ReferenceEngine(Engine):
         model, objective = self.model, self.objective
         heads, relations, tails = objective.examples(facts[None], model.n_entities, key)[0].unbind(1)
         entity_ids = relation_ids = None
-        if not objective.touches_all_rows:
+        if not self.passes_over_all:
             entity_ids, positions = torch.unique(torch.cat([heads, tails]), return_inverse=True)
             heads, tails = positions.split(len(heads))
             relation_ids, relations = torch.unique(relations, return_inverse=True)
@@ -157,6 +163,27 @@ class ReferenceEngine(Engine):
             prepared=prepared,
         )
         return batch, entity_ids, relation_ids
+
+
+class WholeTableEngine(ReferenceEngine):
+    """Takes the reference steps on whole tables, so that no shape depends on which rows a step touches.
+
+    A row without gradient stays as it is (AdaGrad alone), so only sums over the examples' rows must leave out others.
+    """
+
+    @property
+    def passes_over_all(self) -> bool:
+        """Always."""
+        return True
+
+    def _batch(
+        self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor
+    ) -> tuple[Batch, Tensor | None, Tensor | None]:
+        batch, *ids = super()._batch(facts, prepared, key)
+        here = [rows.new_zeros(len(rows), 1) for rows in (batch.entity_rows, batch.relation_rows)]
+        here[0].index_fill_(0, batch.heads, 1).index_fill_(0, batch.tails, 1)
+        here[1].index_fill_(0, batch.relations, 1)
+        return replace(batch, present=(here[0], here[1])), ids[0], ids[1]
 
 
 def leaf(table: Tensor, ids: Tensor | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from staypositive.training.engine import Engine, ReferenceEngine
 from staypositive.training.fused import why_not
 from staypositive.training.fused_cpu import FusedCpuEngine
 from staypositive.training.fused_gpu import FusedGpuEngine
-from staypositive.training.graphed import GraphedEngine, GraphedMomentEngine
+from staypositive.training.graphed import GraphedBatchEngine, GraphedEngine, GraphedMomentEngine
 from staypositive.training.moment_engine import MomentEngine, SpreadEngine
 from staypositive.training.optimisers import RowOptimiser
 from staypositive.training.streaming import FactStream, StreamedCpuEngine, StreamedEngine
@@ -59,6 +59,8 @@ def build_engine(
         kind = fused
     elif name == "auto" and GraphedEngine.can_capture(objective, optimiser, facts.device):
         kind = GraphedEngine
+    elif name == "auto" and GraphedBatchEngine.serves(model, optimiser, facts.device):
+        kind = GraphedBatchEngine
     log.info("engine: %s%s", kind.__name__, f" ({reason})" if reason else "")
     engine = kind(model, objective, optimiser, facts, batch_size, seed)
     if weights is not None:

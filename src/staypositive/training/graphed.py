@@ -9,11 +9,15 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from staypositive.models import BilinearModel
 from staypositive.models.hashing import step_keys
 from staypositive.objectives import Objective
-from staypositive.training.engine import ReferenceEngine
+from staypositive.training.engine import ReferenceEngine, WholeTableEngine
 from staypositive.training.moment_engine import MomentEngine
 from staypositive.training.optimisers import AdaGrad, RowOptimiser
+
+SMALL = 2**25
+"""Weights up to which passing over all of them costs less than launching the kernels of a step one by one."""
 
 
 class GraphedEngine(ReferenceEngine):
@@ -86,6 +90,18 @@ class GraphedEngine(ReferenceEngine):
 
     def _captured_step(self) -> dict[str, Tensor]:
         return self._step(self.facts[self.chosen], self.prepared_for(self.chosen), self.key)
+
+
+class GraphedBatchEngine(GraphedEngine, WholeTableEngine):
+    """Captures the step of an objective that touches its examples' rows alone, on whole tables that are small."""
+
+    products: ClassVar[str] = "highest"
+
+    @staticmethod
+    def serves(model: BilinearModel, optimiser: RowOptimiser, device: torch.device) -> bool:
+        """Return whether these steps can be captured, and the tables are small enough."""
+        size = sum(table.numel() for table in model.parameters())
+        return device.type == "cuda" and isinstance(optimiser, AdaGrad) and size <= SMALL
 
 
 class GraphedMomentEngine(GraphedEngine, MomentEngine):
