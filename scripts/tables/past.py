@@ -52,7 +52,8 @@ def _by_setting(rows: Rows, experiment: str) -> dict[tuple[str, str, str], dict[
 
 def spread(rows: Rows) -> str:
     """What `spread_every` does to validation MRR and to the seconds of an epoch."""
-    found = {(data, int(steps.split()[1])): cell for (data, steps, _), cell in _by_setting(rows, "spread").items()}
+    own = _by_setting(rows, "spread").items()
+    found = {(data, int(steps.split()[1].rstrip(","))): cell for (data, steps, _), cell in own}
     lines = [
         [data, str(steps), seeds(cell["mrr"]), seeds(cell["epoch_cpu_seconds"])]
         for (data, steps), cell in sorted(found.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,26 @@ def test_the_command_draws_every_figure(results: Path, tmp_path: Path) -> None:
     )
     assert "no second-moment result yet" in nothing.output
     assert not list((tmp_path / "x").iterdir())
+
+
+def test_tables_of_spread_and_als(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    past = importlib.import_module("tables.past")
+
+    def row(experiment: str, setting: str, metric: str, value: float) -> dict[str, str]:
+        return {"experiment": experiment, "dataset": "X", "setting": setting, "metric": metric, "value": str(value)}
+
+    rows = [
+        row("spread", f"spread_every {steps}, 5 epochs; lr 0.1", metric, value)
+        for steps in (16, 4)
+        for metric, value in (("mrr", 0.3), ("mrr", 0.5), ("epoch_cpu_seconds", steps / 2))
+    ]
+    assert past.spread(rows).splitlines()[2:] == [
+        "| X | 4 | 0.400 ± 0.141 | 2.000 |",
+        "| X | 16 | 0.400 ± 0.141 | 8.000 |",
+    ]
+    rows = [row("als", f"steps; {n} passes; w0 0", metric, n) for n in (10, 2) for metric in ("mrr", "cpu_seconds")]
+    assert past.als(rows).splitlines()[2:] == ["| steps | 2 | 2.000 | 2.0 |", "| steps | 10 | 10.000 | 10.0 |"]
 
 
 def test_the_docs_show_every_figure() -> None:
