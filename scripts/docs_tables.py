@@ -51,6 +51,8 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "second-moment-until": past.second_moment_until,
     "second-moment-ranking": past.second_moment_ranking,
     "second-moment-probabilities": past.second_moment_probabilities,
+    "spread": past.spread,
+    "als": past.als,
     "conformal": past.conformal,
     "defaults": past.defaults,
     "pykeen-side": around.pykeen_side,

@@ -38,6 +38,39 @@ def _figures(rows: Rows, wanted: Callable[[Row], bool]) -> dict[tuple[str, str],
     return own
 
 
+def _by_setting(rows: Rows, experiment: str) -> dict[tuple[str, str, str], dict[str, list[float]]]:
+    """The figures of an experiment by dataset and the first two parts of the setting, then by metric, one a seed."""
+    own: dict[tuple[str, str, str], dict[str, list[float]]] = {}
+    for row in rows:
+        if row["experiment"] == experiment:
+            first, second, *_ = row["setting"].split("; ")
+            own.setdefault((row["dataset"], first, second), {}).setdefault(row["metric"], []).append(
+                float(row["value"])
+            )
+    return own
+
+
+def spread(rows: Rows) -> str:
+    """What `spread_every` does to validation MRR and to the seconds of an epoch."""
+    own = _by_setting(rows, "spread").items()
+    found = {(data, int(steps.split()[1].rstrip(","))): cell for (data, steps, _), cell in own}
+    lines = [
+        [data, str(steps), seeds(cell["mrr"]), seeds(cell["epoch_cpu_seconds"])]
+        for (data, steps), cell in sorted(found.items())
+    ]
+    return markdown(["data", "`spread_every`", "validation MRR", "CPU seconds, shortest epoch"], lines)
+
+
+def als(rows: Rows) -> str:
+    """Alternating least squares and gradient steps, after some passes each."""
+    found = {(way, int(after.split()[0])): cell for (_, way, after), cell in _by_setting(rows, "als").items()}
+    lines = [
+        [way, str(passes), seeds(cell["mrr"]), f"{statistics.fmean(cell['cpu_seconds']):.1f}"]
+        for (way, passes), cell in sorted(found.items())
+    ]
+    return markdown(["", "passes", "validation MRR", "CPU seconds"], lines)
+
+
 def second_moment_ranking(rows: Rows) -> str:
     """Our filtered realistic ranking beside published figures, dataset by dataset."""
 

@@ -21,7 +21,7 @@ from staypositive.run.fitting import resolve_device
 RESULTS = Path("results")
 ROUNDING = 6e-6
 """The index has six digits."""
-WHAT = ("table2", "extended", "table1", "figure1", "figure2", "ablations", "theorems", "all")
+WHAT = ("table2", "extended", "table1", "figure1", "figure2", "ablations", "theorems", "past", "all")
 
 ResultsFlag = Annotated[Path, typer.Option("--results", help="Folder of the results; the index is its index.csv.")]
 

@@ -33,6 +33,16 @@ def figure1(job: Job, dry_run: bool) -> None:
             plot_figure1(dataset, [(name, Kept.read(path)) for name, path in models], out)
 
 
+def past(job: Job, dry_run: bool) -> None:
+    """What goes past the paper, drawn from the index and kept results."""
+    from staypositive.experiments.past import FIGURES, plot_past
+
+    names = ", ".join(f"{name}.png" for name in FIGURES)
+    job.speaker.say(f"past: ranking, reliability and NLL of second moments → {names} in {job.plots}")
+    if not dry_run and not plot_past(job.lab.results, job.plots):
+        job.speaker.say(f"past: {job.lab.results} has no second-moment result yet")
+
+
 def table1(job: Job, dry_run: bool) -> None:
     """The share of an epoch that drawing negatives takes."""
     from staypositive.experiments.bench import Workload

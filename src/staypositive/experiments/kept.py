@@ -112,24 +112,25 @@ class Kept:
             ]
         return rows
 
+    def calibrated(self, way: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the log-odds of the test triples and of the validation triples under one of `BACKGROUND_WAYS`."""
+        test, valid = self._features("test"), self._features("valid")
+        rivals = self._features("rivals") if "rivals_tail_z" in self.arrays else None
+        logits, reference = ((own.tail_scores + own.head_scores) / 2 for own in (test, valid))
+        calibrator = fit_calibrator(way, reference, self.arrays["valid_signs"], valid, rivals)
+        if isinstance(calibrator, FeatureCalibrator):
+            return calibrator.apply_features(test), calibrator.apply_features(valid)
+        return calibrator.apply(logits), calibrator.apply(reference)
+
     def _background(self) -> list[dict[str, Any]]:
         """Every calibration, of which `posterior` has seen no false triple."""
-        (valid, valid_signs), (test, signs) = (
-            (self._features(split), self.arrays[f"{split}_signs"]) for split in ("valid", "test")
-        )
-        rivals = self._features("rivals") if "rivals_tail_z" in self.arrays else None
-        logits, reference_logits = ((own.tail_scores + own.head_scores) / 2 for own in (test, valid))
         rows = []
         for way in BACKGROUND_WAYS:
-            calibrator = fit_calibrator(way, reference_logits, valid_signs, valid, rivals)
-            shaped, reference = (
-                calibrator.apply_features(own)
-                if isinstance(calibrator, FeatureCalibrator)
-                else calibrator.apply(plain)
-                for own, plain in ((test, logits), (valid, reference_logits))
-            )
+            shaped, reference = self.calibrated(way)
+            signs = self.arrays["test_signs"]
             metrics = classification_metrics(shaped, signs) | threshold_metrics(
-                (shaped, signs, test.relations), (reference, valid_signs, valid.relations)
+                (shaped, signs, self.arrays["test_relations"]),
+                (reference, self.arrays["valid_signs"], self.arrays["valid_relations"]),
             )
             saw = {} if way == "posterior" else {"selected_on": "valid"}  # the others are fitted to labels
             rows += [

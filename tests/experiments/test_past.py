@@ -1,0 +1,132 @@
+"""Figures of what goes past the paper: their bars, their bins, and the command that draws them."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import staypositive as sp
+from conftest import planted_graph
+from staypositive.cli import app
+from staypositive.evaluation import classification_metrics, sigmoid
+from staypositive.experiments import read_index, write_rows
+from staypositive.experiments.kept import Kept, keep_background
+from staypositive.experiments.past import ELSEWHERE, FIGURES, nll_bars, pooled_bins, ranking_bars
+
+ROOT = Path(__file__).resolve().parents[2]
+RANKED = {"metric": "mrr", "filter": "filtered", "ties": "realistic", "side": "both", "split": "test"}
+MOMENTS = {"experiment": "second-moment", "model": "complex", "objective": "second-moment"}
+PAPER = {"experiment": "table2", "dataset": "WN18AM"}
+
+
+@pytest.fixture(scope="module")
+def kept() -> Kept:
+    """What a small second-moment run gives on labelled triples."""
+    graph = planted_graph()
+    run = sp.fit(graph, model="complex", objective="second-moment", dim=6, epochs=20, batch_size=64, init_scale=0.5)
+    return keep_background(graph, run.model, MOMENTS | {"dataset": "FB13", "seed": 0})
+
+
+@pytest.fixture
+def results(kept: Kept, tmp_path: Path) -> Path:
+    """A folder of results with something for every figure."""
+    folder = tmp_path / "results"
+    (folder / "kept").mkdir(parents=True)
+    kept.write(folder / "kept" / "one.npz")
+    rows: list[dict[str, Any]] = [
+        PAPER | RANKED | {"model": "distmult", "objective": "stay-positive", "value": 0.45, "seed": 0},
+        PAPER | RANKED | {"model": "distmult", "objective": "stay-positive", "value": 0.43, "seed": 1},
+        PAPER | RANKED | {"model": "distmult", "objective": "negative-sampling", "value": 0.46},
+        PAPER | RANKED | {"model": "distmult", "objective": "negative-sampling", "value": 0.99, "ties": "optimistic"},
+        PAPER | RANKED | {"model": "distmult", "objective": "negative-sampling", "value": 0.9, "filter": "raw"},
+        *(MOMENTS | RANKED | {"dataset": name, "value": 0.48} for name in ("WN18AM", "WN18RR")),
+    ]
+    write_rows(folder / "index.csv", rows + kept.rows("kept/one.npz"))
+    return folder
+
+
+def test_bars_of_the_paper_and_of_second_moments(results: Path) -> None:
+    bars = ranking_bars(read_index(results / "index.csv"), "WN18AM")
+    assert [(bar.name, round(bar.mean, 3), bar.published) for bar in bars] == [
+        ("spDistMult", 0.44, 0.448), ("DistMult", 0.46, 0.44), ("second moment, ComplEx", 0.48, None),
+    ]  # fmt: skip
+    assert bars[0].deviation == pytest.approx(np.std([0.45, 0.43], ddof=1))
+    assert bars[1].deviation == 0
+    assert [bar.kind for bar in bars[:2]] == ["stay-positive, no negative drawn", "negative sampling"]
+    assert ranking_bars(read_index(results / "index.csv"), "CoDEx-S") == []  # nothing of ours to stand beside
+
+
+def test_published_bars_stand_among_ours(results: Path) -> None:
+    rows = read_index(results / "index.csv")
+    bars = ranking_bars(rows, "WN18RR")
+    assert [bar.name for bar in bars if bar.kind != ELSEWHERE] == ["second moment, ComplEx"]
+    assert [bar.mean for bar in bars] == sorted(bar.mean for bar in bars)
+    assert all("NS-KGE" not in bar.name for bar in bars)  # its MRR is not published
+    losses = nll_bars(rows, "FB13")
+    assert [bar.mean for bar in losses] == sorted((bar.mean for bar in losses), reverse=True)
+    assert {bar.name for bar in losses} >= {"posterior", "background-logistic", "platt", "HolE + histogram"}
+    assert [bar.name for bar in losses if bar.kind == "fitted to facts alone"] == ["posterior"]
+
+
+@pytest.mark.parametrize("way", ["posterior", "platt"])
+def test_bins_are_those_of_the_triples_one_by_one(kept: Kept, way: str) -> None:
+    logits, truth = kept.calibrated(way)[0], kept.arrays["test_signs"] > 0
+    probabilities = sigmoid(logits)
+    stated, true, triples = pooled_bins([kept, kept], way, bins=4)
+    expected = []
+    for low in (0.0, 0.25, 0.5, 0.75):
+        inside = (probabilities >= low) & (probabilities < low + 0.25)
+        if inside.any():
+            expected.append((probabilities[inside].mean(), truth[inside].mean(), 2 * inside.sum()))
+    np.testing.assert_allclose(np.stack([stated, true, triples], axis=1), expected)
+    found = {row["metric"]: row["value"] for row in kept.rows() if row["calibration"] == way}
+    assert classification_metrics(logits, kept.arrays["test_signs"])["nll"] == found["nll"]  # as `results check`
+
+
+def test_the_command_draws_every_figure(results: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    plots = tmp_path / "figures"
+    place = ["reproduce", "past", "--plots", str(plots), "--device", "cpu"]
+    assert CliRunner().invoke(app, [*place, "--results", str(results), "--dry-run"]).exit_code == 0
+    assert not plots.exists()
+    done = CliRunner().invoke(app, [*place, "--results", str(results)])
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in plots.iterdir()} == {f"{name}.png" for name in FIGURES}
+    assert all(path.stat().st_size > 5000 for path in plots.iterdir())
+    nothing = CliRunner().invoke(
+        app, ["reproduce", "past", "--results", str(tmp_path), "--plots", str(tmp_path / "x")]
+    )
+    assert "no second-moment result yet" in nothing.output
+    assert not list((tmp_path / "x").iterdir())
+
+
+def test_tables_of_spread_and_als(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    past = importlib.import_module("tables.past")
+
+    def row(experiment: str, setting: str, metric: str, value: float) -> dict[str, str]:
+        return {"experiment": experiment, "dataset": "X", "setting": setting, "metric": metric, "value": str(value)}
+
+    rows = [
+        row("spread", f"spread_every {steps}, 5 epochs; lr 0.1", metric, value)
+        for steps in (16, 4)
+        for metric, value in (("mrr", 0.3), ("mrr", 0.5), ("epoch_cpu_seconds", steps / 2))
+    ]
+    assert past.spread(rows).splitlines()[2:] == [
+        "| X | 4 | 0.400 ± 0.141 | 2.000 |",
+        "| X | 16 | 0.400 ± 0.141 | 8.000 |",
+    ]
+    rows = [row("als", f"steps; {n} passes; w0 0", metric, n) for n in (10, 2) for metric in ("mrr", "cpu_seconds")]
+    assert past.als(rows).splitlines()[2:] == ["| steps | 2 | 2.000 | 2.0 |", "| steps | 10 | 10.000 | 10.0 |"]
+
+
+def test_the_docs_show_every_figure() -> None:
+    text = "".join(path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md"))
+    for name in FIGURES:
+        assert f"(images/{name}.png)" in text
+        assert (ROOT / "docs" / "images" / f"{name}.png").exists()
