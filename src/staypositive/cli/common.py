@@ -79,7 +79,7 @@ class Speaker:
 
     def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Print a table for people; numbers to the right."""
-        if self.as_json:
+        if self.as_json or not is_first():
             return
         table = Table(title=_shown(title), title_justify="left", title_style="bold", header_style="", box=SIMPLE_HEAD)
         for column, name in enumerate(header):

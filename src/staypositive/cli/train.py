@@ -31,7 +31,7 @@ from staypositive.run import Checkpoint, Run, Settings, fit, load_run, make_sett
 from staypositive.run.checkpoint import DEFAULT_EVERY
 from staypositive.run.defaults import OPEN, settings_for
 from staypositive.run.fitting import resolve_device
-from staypositive.run.folder import CHECKPOINT_ROOM, RUN, require_writable
+from staypositive.run.folder import CHECKPOINT_ROOM, RUN, is_in_shards, require_writable
 from staypositive.run.locking import locked
 from staypositive.run.measuring import best_calibrator
 from staypositive.trackers import Tracker, make_tracker
@@ -240,10 +240,11 @@ def _train_sharded(
     if start_from is not None:
         raise SettingError("--start-from is for training in one process, without torchrun")
     folder = out or Path("runs") / graph.name
-    if resume and RUN.is_in(folder):
-        speaker.say(f"{folder} holds the finished run: nothing is left to do")
-        return
-    require_free(folder, force)
+    if not is_in_shards(folder):  # which is no hindrance: its training goes on, or ends as it did
+        if resume and RUN.is_in(folder):
+            speaker.say(f"{folder} holds the finished run: nothing is left to do")
+            return
+        require_free(folder, force)
 
     def finish(run: Run) -> None:
         _finish(run, graph, folder, calibrate, evaluate, speaker)
