@@ -60,9 +60,9 @@ def fitting(command: list[str], tmp_path_factory: pytest.TempPathFactory) -> sp.
 @pytest.fixture
 def run(left: Path, tmp_path: Path) -> Path:
     """A copy of what was left, elsewhere."""
-    shutil.copytree(left, tmp_path / "moved")
-    shutil.copytree(shards_of(left), tmp_path / shards_of(left).name)
-    return tmp_path / "moved"
+    shutil.copytree(left, tmp_path / "run")
+    shutil.copytree(shards_of(left), tmp_path / "run.shards")
+    return tmp_path / "run"
 
 
 @pytest.fixture
@@ -137,7 +137,31 @@ def test_shards_stay_where_the_whole_is_made_elsewhere(run: Path, tmp_path: Path
     assert len(shards(run)) == 2
     with pytest.raises(SettingError, match="already holds a run; give another --out"):
         gather_run(run, tmp_path / "whole")
-    assert call("gather", run, "--out", tmp_path / "other", "--json").stdout.count("other") == 1
+    assert json.loads(call("gather", run, "--out", tmp_path / "other", "--json").stdout) == {
+        "run": str(tmp_path / "other")
+    }
+    shutil.copytree(run, tmp_path / "copy")
+    gather_run(tmp_path / "copy")  # the shards are not its own: the run that it was copied from needs them
+    assert len(shards(run)) == 2
+    gather_run(run)
+    assert shards(run) == []
+
+
+def test_a_gathering_that_is_cut_short_changes_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Checkpoint, *given: Any) -> Iterator[torch.Tensor]:
+        yield torch.zeros(4, 8)
+        raise OSError(28, "No space left on device")
+
+    before = sorted(path.name for path in run.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "whole_table", full)
+        with pytest.raises(RunError, match=r"cannot write the run to .*: No space left on device"):
+            gather_run(run)
+    assert sorted(path.name for path in run.iterdir()) == before
+    (run / ".weights.safetensors.x1y2.part").write_bytes(b"as a kill leaves it")
+    gather_run(run)
+    assert not list(run.glob(".*"))
+    assert len(sp.load_run(run).model.entities) == 40
 
 
 def remove(path: Path) -> None:
@@ -209,6 +233,8 @@ def test_shards_of_other_shapes_are_refused(run: Path) -> None:
     RUN.save(run, contents | {SHARDS: to_json(json.loads(contents[SHARDS]) | {"sha256": digest})}, "tests")
     with pytest.raises(RunError, match=r"best.entities of shape \[19, 8\], and \[20, 8\] was expected"):
         gather_run(run)
+    with world_of_one() as world, pytest.raises(RunError, match=r"has 39 rows of best\.entities for 40 entities"):
+        open_sharded(run, world)
     assert is_in_shards(run)
 
 
@@ -267,15 +293,25 @@ def test_one_process_under_torchrun_ranks_and_says_so(run: Path) -> None:
 
 
 @pytest.mark.usefixtures("launched")
-def test_the_same_training_ends_whole_where_there_is_memory(
-    command: list[str], left: Path, tmp_path: Path, fitting: sp.Run
-) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(left, folder)
-    shutil.copytree(shards_of(left), shards_of(folder))
-    call(*command, f"--out={folder}", "--resume")
-    assert not shards_of(folder).exists()
-    assert torch.equal(sp.load_run(folder).model.entities, fitting.model.entities)
+def test_the_same_training_ends_whole_where_there_is_memory(command: list[str], run: Path, fitting: sp.Run) -> None:
+    call(*command, f"--out={run}", "--resume")
+    assert not shards_of(run).exists()
+    assert torch.equal(sp.load_run(run).model.entities, fitting.model.entities)
+
+
+@pytest.mark.usefixtures("launched")
+def test_a_training_goes_on_from_a_run_in_shards(command: list[str], run: Path) -> None:
+    call(*command, f"--out={run}", "--epochs=11")
+    assert len(sp.load_run(run).history) == 11
+    other = CliRunner().invoke(app, [*command, f"--out={run}", "--dim=9"])
+    assert "already holds a run" in str(other.exception)
+
+
+@pytest.mark.usefixtures("launched")
+def test_another_training_does_not_take_the_place_of_a_run_in_shards(command: list[str], run: Path) -> None:
+    other = CliRunner().invoke(app, [*command, f"--out={run}", "--dim=9"])
+    assert "another graph or other settings; use --force" in str(other.exception)
+    assert is_in_shards(run)
 
 
 @pytest.mark.parametrize("options", [{"precision": "bfloat16"}, {"model": "tucker"}, {"objective": "second-moment"}])

@@ -146,20 +146,27 @@ class Checkpoint:
         with safe_open(self.folder / COMMON, "pt") as stored:
             for name, table in common.items():
                 table.copy_(stored.get_tensor(name))
+        came = dict.fromkeys(sharded, 0)
         for process in range(self.processes):
             if self.processes == world.size and process != world.rank:
                 continue
             with safe_open(self.folder / shard_name(process), "pt") as stored:
                 for name, table in sharded.items():
-                    self._read_rows(stored.get_slice(name), process, world, table)
+                    came[name] += self._read_rows(stored.get_slice(name), process, world, table)
+        for name, table in sharded.items():
+            if came[name] != len(table):
+                raise RunError(f"{self.folder} has {came[name]} rows of {name} for {len(table)} entities")
 
-    def _read_rows(self, stored: Any, process: int, world: World, table: Tensor) -> None:
-        """Take what is this process's from one file's rows, some at a time."""
+    def _read_rows(self, stored: Any, process: int, world: World, table: Tensor) -> int:
+        """Take what is this process's from one file's rows, some at a time; return how many they were."""
+        came = 0
         for first in range(0, stored.get_shape()[0], PIECE):
             rows = stored[first : first + PIECE]
             ids = process + self.processes * torch.arange(first, first + len(rows))
             own = ids % world.size == world.rank
             table[(ids[own] // world.size).to(table.device)] = rows[own].to(table)
+            came += int(own.sum())
+        return came
 
 
 class CheckpointFolder:

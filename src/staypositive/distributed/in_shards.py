@@ -66,9 +66,10 @@ def open_sharded(folder: Path, world: World) -> ShardedRun:
 
 
 def gather_run(folder: Path, out: Path | None = None, *, rows: int = PIECE, progress: Progress = silent) -> Path:
-    """Make a run that stays in shards one as any other, in its own folder, whose shards go then, or in another.
+    """Make a run that stays in shards one as any other, in its own folder, or in another.
 
-    At most so many entity rows are in memory at once; `progress` shows a bar of them.
+    At most so many entity rows are in memory at once; `progress` shows a bar of them. Shards that no run needs any
+    more are removed: those that go by the name of a run that was gathered in its own folder.
     """
     parts, checkpoint = _open(folder)
     if out is not None and RUN.is_in(out):
@@ -83,7 +84,7 @@ def gather_run(folder: Path, out: Path | None = None, *, rows: int = PIECE, prog
             else:
                 tables[name] = Table(shape, [checkpoint.common_table(stored)])
         save_with(out or folder, parts, {WEIGHTS: tensors_in_pieces(tables)})
-    if out is None:
+    if out is None and checkpoint.folder.parent == shards_of(folder.resolve()):  # else they are another run's too
         remove_checkpoints(checkpoint.folder.parent)
     return out or folder
 
