@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 
@@ -30,20 +31,24 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
 def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> Path:
     """Write a whole file or nothing: a temporary neighbour, flushed to disk, takes the final name at the end."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     content = data.encode("utf-8") if isinstance(data, str) else data
+    return write_pieces(path, [content], lambda: path)
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes], final: Callable[[], Path]) -> Path:
+    """Write a whole file or nothing, piece by piece, beside a path; `final` is asked for its name at the end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+            stream.writelines(pieces)
             stream.flush()
             os.fsync(stream.fileno())
         Path(temporary).chmod(0o666 & ~_umask())  # mkstemp gives 0600; a result is as readable as any file
-        Path(temporary).replace(path)
+        return Path(temporary).replace(final())
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    return path
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:

@@ -181,7 +181,9 @@ def test_force_begins_anew(call, whole: sp.Run, tmp_path: Path, monkeypatch: pyt
     with monkeypatch.context() as patch:
         at_epoch(2, lambda: signal.raise_signal(signal.SIGTERM), patch)
         call(tmp_path / "run", "--seed", "7")
-    assert "seed is 7 there and 0 here" in call(tmp_path / "run", "--resume").said
+    refused = call(tmp_path / "run", "--resume").said
+    assert "seed is 7 there and 0 here" in refused
+    assert "going on" not in refused  # said once the settings are known to be the checkpoint's
     next((tmp_path / "run" / "checkpoint").glob("state.*")).write_bytes(b"damaged")
     damaged = call(tmp_path / "run", "--resume", "--seed", "7")
     assert damaged.code == 1

@@ -13,6 +13,7 @@ import staypositive as sp
 from launching import with_environment
 from staypositive.cli import app
 from staypositive.distributed import is_first, is_launched
+from staypositive.run.folder import RUN
 
 TRAIN = ["train", "geo", "--model", "distmult", "--dim", "4", "--epochs", "1", "--batch-size", "4096", "--json"]
 
@@ -49,7 +50,8 @@ def test_a_run_too_large_for_one_process_stays_in_shards(monkeypatch: pytest.Mon
     done = CliRunner().invoke(app, [*TRAIN, "--device", "cpu"], catch_exceptions=False)
     said = json.loads(done.stdout)
     assert said["shards"] == "runs/geo.shards"
-    assert json.loads(Path("runs/geo.shards/metrics.json").read_text()) == said["metrics"]
+    assert said["run"] == "runs/geo"
+    assert json.loads(RUN.load(Path("runs/geo"))["metrics.json"]) == said["metrics"]
     assert said["metrics"]["test"]["ranking"]["filtered"]["realistic"]["both"]["mrr"] > 0
     assert Path("runs/geo.shards/epoch-000001/manifest.json").exists()
 

@@ -13,6 +13,7 @@ from staypositive.cli.census import census_command
 from staypositive.cli.discover import discover_command
 from staypositive.cli.export import export_command
 from staypositive.cli.extend import extend_command
+from staypositive.cli.gather import gather_command
 from staypositive.cli.importing import import_pykeen
 from staypositive.cli.ingest import ingest_command
 from staypositive.cli.inspecting import calibrate, evaluate, predict
@@ -50,6 +51,7 @@ def staypositive(version: Annotated[bool, typer.Option("--version", help="Print 
 
 app.command("train")(train_command)
 app.command("ingest")(ingest_command)
+app.command("gather")(gather_command)
 app.command("evaluate")(evaluate)
 app.command("calibrate")(calibrate)
 app.command("predict")(predict)

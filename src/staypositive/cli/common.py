@@ -79,7 +79,7 @@ class Speaker:
 
     def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Print a table for people; numbers to the right."""
-        if self.as_json:
+        if self.as_json or not is_first():
             return
         table = Table(title=_shown(title), title_justify="left", title_style="bold", header_style="", box=SIMPLE_HEAD)
         for column, name in enumerate(header):
@@ -96,9 +96,10 @@ class Speaker:
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show a bar while some work is done; the callable is told of each piece."""
+        """Show a bar while some work is done, where there is a terminal; the callable is told of each piece."""
         columns = (TextColumn(what), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=self.err, transient=True, disable=self.quiet) as bar:
+        is_unseen = self.quiet or not self.err.is_terminal  # without one, a bar would leave a blank line
+        with Progress(*columns, console=self.err, transient=True, disable=is_unseen) as bar:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.advance(task, done)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +13,11 @@ import typer
 
 from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, SafeFlag, Speaker, VerboseFlag
 from staypositive.cli.tables import frame_rows
+from staypositive.distributed import ShardedRun, is_first, is_launched, open_sharded, open_world, own_device
 from staypositive.export import require_table_path, write_table
 from staypositive.files import write_atomic
-from staypositive.inference import discover
+from staypositive.inference import Predictor, discover
+from staypositive.models import Scorer
 from staypositive.run import Run, load_run
 
 if TYPE_CHECKING:
@@ -52,24 +56,26 @@ def discover_command(
 
       staypositive discover runs/geo --relations borders,has_currency --min-probability 0.5 --out new.tsv
 
+      torchrun --nproc-per-node 4 -m staypositive discover runs/in-shards --top 20
+
     """
     speaker = Speaker(as_json, quiet, verbose)
     if out is not None:
         require_table_path(out)
-    held = load_run(run)
-    wanted = list(range(len(held.graph.relations)))
-    if relations is not None:
-        wanted = [held.graph.relations.id(name) for name in relations.split(",")]
-    asked = {"run": held.provenance, "min_probability": min_probability, "prior": prior, "everywhere": everywhere,
-             "top": top, "calibrator": held.calibrator.name if held.calibrator else None}  # fmt: skip
-    kept = Partial(out, asked)
-    left = [relation for relation in wanted if relation not in kept.done]
-    with speaker.progress("relations", len(left)) as advance:
-        for found in discover(
-            held.predictor, min_probability=min_probability, prior=prior, relations=left, everywhere=everywhere,
-            most=top, progress=advance,
-        ):  # fmt: skip
-            kept.add(found.relation, label_triples(held, found.triples, prior))
+    options = {"min_probability": min_probability, "prior": prior, "everywhere": everywhere, "most": top}
+    with _open(run) as held:
+        wanted = list(range(len(held.graph.relations)))
+        if relations is not None:
+            wanted = [held.graph.relations.id(name) for name in relations.split(",")]
+        asked = {"run": held.provenance, "min_probability": min_probability, "prior": prior, "everywhere": everywhere,
+                 "top": top, "calibrator": held.calibrator}  # fmt: skip
+        kept = Partial(out if is_first() else None, asked)
+        left = held.agree([relation for relation in wanted if relation not in kept.done])
+        with speaker.progress("relations", len(left)) as advance:
+            for relation, table in held.tables(relations=left, progress=advance, **options):
+                kept.add(relation, table)
+    if not is_first():
+        return
     table = kept.table().sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)
     table = table if top is None else table.head(top)
     if out is not None:
@@ -81,12 +87,58 @@ def discover_command(
     speaker.result(table.to_dict(orient="records"))
 
 
-def label_triples(run: Run, triples: Any, prior: float | None) -> pd.DataFrame:
+class Searched:
+    """A run to look for new triples in."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.graph, self.provenance = run, run.graph, run.provenance
+        self.calibrator = run.calibrator.name if run.calibrator else None
+
+    def agree(self, relations: list[int]) -> list[int]:
+        """Return the relations that are left to look at."""
+        return relations
+
+    def tables(self, *, prior: float | None, **options: Any) -> Iterator[tuple[int, pd.DataFrame]]:
+        """Yield relations and what was found of each."""
+        predictor = self.run.predictor
+        for found in discover(predictor, prior=prior, **options):
+            yield found.relation, label_triples(predictor, found.triples, predictor.score(found.triples), prior)
+
+
+class SearchedInShards:
+    """A run in shards to look for new triples in, by several processes; process 0 has what they find."""
+
+    calibrator = None
+
+    def __init__(self, run: ShardedRun) -> None:
+        self.run, self.graph, self.provenance = run, run.graph, run.provenance
+
+    def agree(self, relations: list[int]) -> list[int]:
+        """Return what process 0 has left to look at: it alone knows what was found before."""
+        return self.run.world.from_first(relations)
+
+    def tables(self, *, prior: float | None, **options: Any) -> Iterator[tuple[int, pd.DataFrame]]:
+        """Yield relations and what was found of each."""
+        predictor = Predictor(self.graph, Scorer(self.run.model))
+        for found in self.run.discover(prior=prior, **options):
+            scores = found.logits - predictor.logits(np.zeros(1), prior)  # log-odds are scores and a constant here
+            yield found.relation, label_triples(predictor, found.triples, scores, prior)
+
+
+@contextmanager
+def _open(folder: Path) -> Iterator[Searched | SearchedInShards]:
+    if not is_launched():
+        yield Searched(load_run(folder))
+        return
+    with open_world(own_device()) as world:
+        yield SearchedInShards(open_sharded(folder, world))
+
+
+def label_triples(predictor: Predictor, triples: Any, scores: Any, prior: float | None) -> pd.DataFrame:
     """Return triples by label, with probability and score."""
-    predictor = run.predictor
     ranks = np.arange(len(triples))
     found = np.column_stack([np.zeros_like(ranks), ranks, triples])
-    table: pd.DataFrame = predictor.table(found, predictor.score(triples), prior)[list(COLUMNS)]
+    table: pd.DataFrame = predictor.table(found, scores, prior)[list(COLUMNS)]
     return table
 
 

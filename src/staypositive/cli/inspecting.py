@@ -9,8 +9,10 @@ import typer
 
 from staypositive.calibration import CALIBRATORS
 from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, SafeFlag, Speaker, VerboseFlag, keep_run
+from staypositive.cli.sharded import evaluate_sharded
 from staypositive.cli.tables import evaluation_tables, frame_rows
 from staypositive.completion import complete_relation
+from staypositive.distributed import is_launched
 from staypositive.errors import DataError, InputError, SettingError
 from staypositive.evaluation import DEFAULT_MEMORY
 from staypositive.export import require_table_path, write_table
@@ -46,6 +48,7 @@ def evaluate(
     """Measure a run on a split, and keep the metrics in its folder.
 
     Ranks are filtered and realistic unless said; optimistic, pessimistic and raw ones stand beside them.
+    A run whose weights stayed in shards is ranked under torchrun, by any number of processes.
 
     Examples:
       staypositive evaluate runs/geo --per-relation
@@ -54,13 +57,22 @@ def evaluate(
 
       staypositive evaluate runs/large --sampled 1000
 
+      torchrun --nproc-per-node 4 -m staypositive evaluate runs/in-shards
+
     """
     speaker = Speaker(as_json, quiet, verbose)
     if sampled is not None and (per_relation or not ranking):
         raise SettingError("--sampled goes with neither --per-relation nor --no-ranking")
+    memory = memory_mb * 2**20
+    if is_launched():
+        if not ranking:
+            raise SettingError("a run in shards can only be ranked; --no-ranking leaves nothing to do")
+        report = evaluate_sharded(run, split, sampled, memory, speaker)
+        evaluation_tables(speaker, split, report, per_relation)
+        speaker.result(report)
+        return
     held = load_run(run)
     with speaker.progress("ranking", 2 * len(held.graph.split(split).facts)) as advance:
-        memory = memory_mb * 2**20
         report = held.evaluate(split, ranking=ranking, sampled=sampled, memory=memory, progress=advance)
     keep_run(held, run, speaker)
     evaluation_tables(speaker, split, report, per_relation)

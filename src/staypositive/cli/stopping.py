@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -20,6 +20,7 @@ from staypositive.graph import KnowledgeGraph
 from staypositive.run import Run, Settings, load_run
 from staypositive.run.checkpoint import CHECKPOINT, differences, epochs_done, identity_of
 from staypositive.run.folder import CHECKPOINT_ROOM, RUN, require_writable
+from staypositive.training import Callback, EpochRecord
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -105,10 +106,20 @@ def clear_checkpoint(folder: Path) -> None:
     CHECKPOINT.clear(folder / CHECKPOINT_ROOM)
 
 
-def where_to_begin(folder: Path) -> str:
-    """Say where `--resume` finds the training of a folder."""
-    done = epochs_done(folder / CHECKPOINT_ROOM)
-    return f"going on after epoch {done}" if done else f"no checkpoint in {folder}, so training begins"
+class WhereToBegin(Callback):
+    """Says where `--resume` finds a training: after which epoch, once the checkpoint is known to be of this one."""
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        self.folder, self.say = folder, say
+
+    def on_start(self, epochs: int) -> None:
+        """Say that there is nothing to go on from."""
+        if not CHECKPOINT.is_in(self.folder / CHECKPOINT_ROOM):
+            self.say(f"no checkpoint in {self.folder}, so training begins")
+
+    def on_resume(self, history: tuple[EpochRecord, ...]) -> None:
+        """Say after which epoch training goes on."""
+        self.say(f"going on after epoch {len(history)}")
 
 
 def finished_run(folder: Path, settings: Settings, graph: KnowledgeGraph) -> Run | None:

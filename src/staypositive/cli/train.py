@@ -2,50 +2,44 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import shlex
 import statistics
 import sys
-import types
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from staypositive.calibration import CALIBRATORS
 from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
+from staypositive.cli.flags import ObjectiveName, with_settings_flags
 from staypositive.cli.reading import DataArgument, Reading, reads_graph
 from staypositive.cli.sharded import train_sharded
 from staypositive.cli.stopping import (
     StopSignals,
+    WhereToBegin,
     clear_checkpoint,
     finished_run,
     require_free,
     stoppable,
-    where_to_begin,
 )
 from staypositive.cli.tables import evaluation_tables
 from staypositive.distributed import is_launched
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.graph import KnowledgeGraph, StreamedSplit
-from staypositive.objectives import OBJECTIVES, objective_options
 from staypositive.run import Checkpoint, Run, Settings, fit, load_run, make_settings
 from staypositive.run.checkpoint import DEFAULT_EVERY
 from staypositive.run.defaults import OPEN, settings_for
 from staypositive.run.fitting import resolve_device
-from staypositive.run.folder import CHECKPOINT_ROOM, RUN, require_writable
+from staypositive.run.folder import CHECKPOINT_ROOM, RUN, is_in_shards, require_writable
 from staypositive.run.locking import locked
 from staypositive.run.measuring import best_calibrator
 from staypositive.trackers import Tracker, make_tracker
 
 if TYPE_CHECKING:
     CalibrateName: TypeAlias = str
-    ObjectiveName: TypeAlias = str
 else:  # the names that exist, so that --help lists them
     CalibrateName = Literal[("auto", "none", *CALIBRATORS)]
-    ObjectiveName = Literal[tuple(OBJECTIVES)]
 
 
 def train(
@@ -142,10 +136,12 @@ def train(
         if not resume:
             require_free(folder, force)
             clear_checkpoint(folder)
-        speaker.say(_sizes(graph) + (f"; {where_to_begin(folder)}" if resume else ""))
+        speaker.say(_sizes(graph))
         trackers = [make_tracker(text, {"graph": graph.name, **chosen.as_dict()}) for text in track or ()]
         shown = not quiet and sys.stderr.isatty()
-        run = _fit(graph, chosen, folder, trackers, stop, start_from=earlier, checkpoint=checkpoint, progress=shown)
+        told = [WhereToBegin(folder, speaker.say)] if resume else []
+        options = {"start_from": earlier, "checkpoint": checkpoint, "progress": shown}
+        run = _fit(graph, chosen, folder, trackers, stop, callbacks=[*told, *trackers], **options)
         _finish(run, graph, folder, calibrate, evaluate, speaker)
         clear_checkpoint(folder)
     _suggest(run, folder, speaker)
@@ -157,7 +153,7 @@ def _fit(
 ) -> Run:
     try:
         with stop:
-            run = fit(graph, chosen, callbacks=trackers, should_stop=stop, **options)
+            run = fit(graph, chosen, should_stop=stop, **options)
     except DivergedError as error:
         raise DivergedError(f"{error}. {_keep_diverged(error.run, folder)}", error.run) from None
     finally:
@@ -244,10 +240,11 @@ def _train_sharded(
     if start_from is not None:
         raise SettingError("--start-from is for training in one process, without torchrun")
     folder = out or Path("runs") / graph.name
-    if resume and RUN.is_in(folder):
-        speaker.say(f"{folder} holds the finished run: nothing is left to do")
-        return
-    require_free(folder, force)
+    if not is_in_shards(folder):  # which is no hindrance: its training goes on, or ends as it did
+        if resume and RUN.is_in(folder):
+            speaker.say(f"{folder} holds the finished run: nothing is left to do")
+            return
+        require_free(folder, force)
 
     def finish(run: Run) -> None:
         _finish(run, graph, folder, calibrate, evaluate, speaker)
@@ -255,78 +252,6 @@ def _train_sharded(
         _report(run, folder, speaker)
 
     train_sharded(graph, chosen, folder, speaker, finish, force=force, evaluate=evaluate, track=track or ())
-
-
-# -- the flags come from the settings, so that a new setting or objective has its flag at once -------------------
-
-
-def with_settings_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give the command one flag for each field of `Settings` and each option of an objective."""
-    signature = inspect.signature(command, eval_str=True)
-    kept = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    flags = {f.name: _settings_flag(f) for f in dataclasses.fields(Settings) if f.name != "objective"}
-    owners: dict[str, list[str]] = {}
-    for name in OBJECTIVES:
-        for option in objective_options(name):
-            owners.setdefault(option, []).append(name)
-    for option, names in owners.items():
-        flags[option] = _objective_flag(option, names)
-
-    def generated(**arguments: Any) -> None:
-        command(**arguments)
-
-    parameters = [*kept, *flags.values()]
-    generated.__doc__ = command.__doc__
-    generated.__name__ = command.__name__
-    generated.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    generated.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return generated
-
-
-def _objective_flag(name: str, objectives: list[str]) -> inspect.Parameter:
-    """Return the flag of an option that some objectives have; what differs between them is said for each."""
-    fields = {objective: objective_options(objective)[name] for objective in objectives}
-    kind = get_type_hints(OBJECTIVES[objectives[0]])[name]
-    choices = tuple(dict.fromkeys(c for field in fields.values() for c in field.metadata["choices"] or ()))
-
-    def merged(values: dict[str, str], pattern: str) -> str:
-        alike = len(set(values.values())) == 1
-        return values[objectives[0]] if alike else "; ".join(pattern.format(*item) for item in values.items())
-
-    text = merged({objective: field.metadata["help"] for objective, field in fields.items()}, "{0}: {1}")
-    default = merged({objective: str(field.default) for objective, field in fields.items()}, "{1} ({0})")
-    return _flag(name, kind, choices, text, default, f"Options of the objective {' and '.join(objectives)}")
-
-
-def _settings_flag(field: dataclasses.Field[Any]) -> inspect.Parameter:
-    """Return the flag of a field of `Settings`."""
-    kind: Any = get_type_hints(Settings)[field.name]
-    if get_origin(kind) in (Union, types.UnionType):
-        kind = next(part for part in get_args(kind) if part is not type(None))
-    default = "" if field.default is None else str(field.default)
-    return _flag(field.name, kind, field.metadata["choices"], field.metadata["help"], default, "Settings")
-
-
-def _flag(
-    name: str, kind: Any, choices: tuple[Any, ...] | None, text: str, default: str, panel: str
-) -> inspect.Parameter:
-    """Return the parameter of one flag; unset means the default, which the help shows."""
-    if choices and kind is str:
-        kind = Literal[choices]
-    dashed = name.replace("_", "-")
-    flag = typer.Option(
-        f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}",
-        help=_sentence(text),
-        show_default=default or False,
-        rich_help_panel=panel,
-    )
-    annotation: Any = Annotated[kind | None, flag]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _sentence(text: str) -> str:
-    first = text[0].upper() if text[0].isascii() else text[0]  # ψ is not Ψ
-    return f"{first}{text[1:]}."
 
 
 train_command = with_settings_flags(reads_graph(train))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, Speaker, SplitFlag, VerboseFlag, parse_split
-from staypositive.cli.train import ObjectiveName, with_settings_flags
+from staypositive.cli.flags import ObjectiveName, with_settings_flags
 from staypositive.completion import complete_data
 from staypositive.errors import SettingError
 from staypositive.graph import KnowledgeGraph, load_graph

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,15 +24,17 @@ def discover_sharded(
     *,
     min_probability: float = 0.9,
     prior: float | None = None,
+    relations: Iterable[int] | None = None,
     everywhere: bool = False,
     most: int | None = None,
     piece: int = PIECE,
+    progress: Callable[[int], Any] | None = None,
 ) -> Iterator[Discovery]:
     """Yield what `inference.discover` does, to process 0, for each relation in turn; to the others, nothing found."""
     scorer = Scorer(model)
     predictor = Predictor(graph, scorer)
     lowest = predictor.score_at(min_probability, prior)
-    for relation in range(len(graph.relations)):
+    for relation in range(len(graph.relations)) if relations is None else relations:
         heads, tails, loops = pairs_of(graph, relation, everywhere, world.device)
         own = tails[tails % world.size == world.rank]
         best = Discovery.nothing(relation)
@@ -45,6 +48,8 @@ def discover_sharded(
             logits = predictor.logits(scores[rows, columns].double().cpu().numpy(), prior)
             best = best.joined(found[keep], logits[keep], most)
         yield _of_all(world, best, most)
+        if progress is not None:
+            progress(1)
 
 
 def _of_all(world: World, own: Discovery, most: int | None) -> Discovery:

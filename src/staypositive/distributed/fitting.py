@@ -16,7 +16,7 @@ from staypositive.distributed.checkpoint import CheckpointFolder
 from staypositive.distributed.discovery import discover_sharded
 from staypositive.distributed.engine import ShardedEngine
 from staypositive.distributed.loop import Training
-from staypositive.distributed.ranking import rank_sharded, score_sharded
+from staypositive.distributed.ranking import rank_sampled_sharded, rank_sharded, score_sharded
 from staypositive.distributed.rows import PIECE, gather, rows_of
 from staypositive.distributed.world import World
 from staypositive.errors import SettingError
@@ -27,7 +27,7 @@ from staypositive.models import BilinearModel, build_model
 from staypositive.models.contract import draw_uniform
 from staypositive.run import Run, Settings, monitor_of
 from staypositive.run.fitting import blank_model, new_optimiser, training_facts, training_weights
-from staypositive.run.measuring import FILTERS
+from staypositive.run.measuring import FILTERS, require_fewer
 from staypositive.run.provenance import provenance
 from staypositive.training import Callback, TrainingResult
 from staypositive.version import __version__
@@ -46,11 +46,26 @@ class ShardedRun:
     model: BilinearModel
     result: TrainingResult
     provenance: dict[str, Any]
+    checkpoints: CheckpointFolder | None = None
 
     def rank(self, split: str, memory: int = DEFAULT_MEMORY, progress: Callable[[int], Any] | None = None) -> Ranks:
         """Rank both sides of each fact of a split among all entities."""
         facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
         return rank_sharded(self.world, self.model, facts, known, memory=memory, progress=progress)
+
+    def rank_sampled(
+        self,
+        split: str,
+        candidates: int,
+        memory: int = DEFAULT_MEMORY,
+        progress: Callable[[int], Any] | None = None,
+    ) -> Ranks:
+        """Rank both sides of each fact of a split against so many drawn entities, those that one process draws."""
+        require_fewer(candidates, self.graph)
+        facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
+        return rank_sampled_sharded(
+            self.world, self.model, facts, known, candidates, memory=memory, progress=progress
+        )
 
     def discover(self, **options: Any) -> Iterator[Discovery]:
         """Yield, for each relation, new triples that are likely; options as in `discover_sharded`."""
@@ -109,7 +124,7 @@ def fit_sharded(
     steps = max(1, (len(result.history) - begun) * engine.batches)
     moved = {purpose: round(world.sent[purpose] / steps) for purpose in ("rows", "sums", "relations")}
     origin["sharded"] = {"processes": world.size, "backend": world.backend, "bytes_a_step": moved}
-    return ShardedRun(world, graph, settings, model, result, origin)
+    return ShardedRun(world, graph, settings, model, result, origin, folder)
 
 
 def shard_model(graph: KnowledgeGraph, settings: Settings, world: World) -> BilinearModel:
@@ -119,11 +134,8 @@ def shard_model(graph: KnowledgeGraph, settings: Settings, world: World) -> Bili
     """
     with torch.device("meta"):
         model = blank_model(graph, settings)
-        count, width = rows_of(world.rank, world.size, model.n_entities), model.entity_width()
-        if model.n_entities < world.size:
-            raise SettingError(f"{world.size} processes cannot share {model.n_entities} entities; start fewer")
-        model.entities = nn.Parameter(torch.zeros(count, width))
-    model.to_empty(device="cpu")
+    hold_share(model, world)
+    width = model.entity_width()
 
     def draw(table: Tensor, limit: float, generator: torch.Generator) -> None:
         if table is not model.entities:
@@ -139,6 +151,15 @@ def shard_model(graph: KnowledgeGraph, settings: Settings, world: World) -> Bili
     wanted = settings.objective.defaults.init_scale if settings.init_scale is None else settings.init_scale
     model.initialise(torch.Generator().manual_seed(settings.seed), wanted, draw)
     return model.to(world.device).to(getattr(torch, settings.precision))
+
+
+def hold_share(model: BilinearModel, world: World) -> None:
+    """Give an outline of a model room for its weights, on the CPU, and of the entities for this process's alone."""
+    if model.n_entities < world.size:
+        raise SettingError(f"{world.size} processes cannot share {model.n_entities} entities; start fewer")
+    count = rows_of(world.rank, world.size, model.n_entities)
+    model.entities = nn.Parameter(torch.empty(count, model.entity_width(), device="meta"))
+    model.to_empty(device="cpu")
 
 
 def new_sharded_engine(

@@ -42,6 +42,8 @@ class Training:
         """Train from where the history ends; leave the model with the weights of the best validated epoch."""
         for callback in callbacks:
             callback.on_start(self.settings.epochs)
+            if self.history:
+                callback.on_resume(tuple(self.history))
         while len(self.history) < self.settings.epochs and not self._out_of_patience():
             record, is_due = self._epoch()
             self.history.append(record)

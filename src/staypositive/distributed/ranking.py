@@ -17,7 +17,7 @@ from torch import Tensor
 from staypositive.distributed.rows import RowExchange, fetch_everywhere
 from staypositive.distributed.sums import Share
 from staypositive.distributed.world import World
-from staypositive.evaluation import DEFAULT_MEMORY, RankingTask, Ranks, count_ranks
+from staypositive.evaluation import DEFAULT_MEMORY, RankingTask, Ranks, count_ranks, rank_drawn
 from staypositive.models import BilinearModel, Scorer, evaluating
 
 
@@ -54,6 +54,35 @@ def rank_sharded(
     with evaluating(model):
         task = RankingTask(facts, known, model.n_entities, own_rows.device, memory * world.size)
         return task.rank_by(count, progress)
+
+
+def rank_sampled_sharded(
+    world: World,
+    model: BilinearModel,
+    facts: NDArray[np.int64],
+    known: NDArray[np.int64],
+    candidates: int,
+    *,
+    memory: int = DEFAULT_MEMORY,
+    progress: Callable[[int], Any] | None = None,
+) -> Ranks:
+    """Rank both sides of each fact against drawn entities, each scored by the process that has it."""
+    scorer = Scorer(model, asked=True)
+    own_rows = scorer.entity_rows
+
+    def score(piece: Tensor, ids: Tensor, is_tail: bool) -> Tensor:
+        heads, relations, tails = piece.unbind(1)
+        queries = ask_everywhere(world, scorer, heads if is_tail else tails, relations, is_tail)
+        mine = ids % world.size == world.rank
+        scores = queries.new_zeros(ids.shape)
+        scores[mine] = (queries[mine.nonzero()[:, 0]] * own_rows[ids[mine] // world.size]).sum(1)
+        return world.total("ranking", scores)
+
+    with evaluating(model):
+        chunk = max(1, memory * world.size // (own_rows[:1].nbytes * (1 + max(1, candidates))))
+        return rank_drawn(
+            score, facts, known, candidates, model.n_entities, own_rows.device, chunk=chunk, progress=progress
+        )
 
 
 def score_sharded(world: World, model: BilinearModel, triples: NDArray[np.int64]) -> NDArray[np.float64]:

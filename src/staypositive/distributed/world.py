@@ -34,6 +34,11 @@ def restarts() -> int:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
+def own_device() -> str:
+    """Return the kind of device that every process of this machine can have for its own: a GPU, or the CPU."""
+    return "cuda" if torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", "1")) else "cpu"
+
+
 class World:
     """All processes of a training, as one of them sees them.
 
@@ -71,6 +76,14 @@ class World:
         found = torch.empty_like(sends)
         dist.all_to_all_single(found, sends)
         return [int(count) for count in found.tolist()]
+
+    def from_first(self, numbers: list[int]) -> list[int]:
+        """Return the numbers that process 0 gives, to every process."""
+        own = torch.tensor(numbers if self.rank == 0 else [], dtype=torch.int64, device=self.device)
+        count = int(self.total("agreeing", torch.tensor([len(own)], device=self.device)))
+        given = torch.zeros(count, dtype=torch.int64, device=self.device)
+        given[: len(own)] = own
+        return [int(number) for number in self.total("agreeing", given).tolist()]
 
     def wait(self) -> None:
         """Wait until every process is here."""

@@ -24,7 +24,7 @@ from staypositive.evaluation.ranking import (
     rank_facts,
     ranking_metrics,
 )
-from staypositive.evaluation.sampled import rank_sampled
+from staypositive.evaluation.sampled import rank_drawn, rank_sampled
 
 __all__ = [
     "DEFAULT_MEMORY",
@@ -40,6 +40,7 @@ __all__ = [
     "count_ranks",
     "expected_calibration_error",
     "negative_log_likelihood",
+    "rank_drawn",
     "rank_facts",
     "rank_sampled",
     "ranking_metrics",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,20 +14,23 @@ from staypositive.calibration import Calibrator, calibrator_from_dict
 from staypositive.errors import RunError, SettingError
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel
-from staypositive.run.checking import filled_model, parsed, require_whole
-from staypositive.run.hashed import FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
+from staypositive.run.checking import filled_model, outline, parsed, require_whole
+from staypositive.run.hashed import Contents, FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
 from staypositive.run.kept_graph import STREAMED, graph_contents, read_graph
 from staypositive.run.packaged import packaged_runs
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
+from staypositive.typed import fits
 
 CHECKPOINT_ROOM = "checkpoint"
 """The subfolder of a run's folder in which the state of its training is put aside."""
+WEIGHTS, SHARDS = "weights.safetensors", "shards.json"
+"""The weights, or in their place where a training by several processes left them: the run is then *in shards*."""
 RUN = FolderKind(
     name="run",
-    format=2,  # which has `streamed.json` in place of a graph; a run without one is still written as 1
+    format=3,  # 2 has `streamed.json` in place of a graph, 3 `shards.json` of weights; a run without is written as 1
     roles=(
-        "weights.safetensors", "graph.safetensors", "labels.json", STREAMED, "settings.json", "history.json",
+        WEIGHTS, SHARDS, "graph.safetensors", "labels.json", STREAMED, "settings.json", "history.json",
         "metrics.json", "provenance.json", "calibrator.json",
     ),
     how_to_make=f"`staypositive train --out` makes one, and the package holds {', '.join(packaged_runs())}",
@@ -60,40 +63,82 @@ def save_parts(
     history: Sequence[EpochRecord],
     metrics: dict[str, Any],
     calibrator: Calibrator | None,
+    best_epoch: int,
     provenance: dict[str, Any],
     precision: str = "float32",
 ) -> Path:
     """Write all parts, then the manifest that makes them count; `precision` is how weights are kept."""
-    folder = Path(folder)
     if precision not in KEPT_PRECISIONS:
         raise SettingError(f"weights are kept as {' or '.join(KEPT_PRECISIONS)}, got {precision!r}")
     kept = getattr(torch, precision)
     weights = {name: weight.to(kept) for name, weight in model.state_dict().items()}
-    contents = {
-        "weights.safetensors": tensors_to_bytes(weights),
+    parts = RunParts(graph, model, settings, tuple(history), best_epoch, metrics, calibrator, provenance)
+    return save_with(folder, parts, {WEIGHTS: tensors_to_bytes(weights)})
+
+
+def save_with(folder: str | os.PathLike[str], parts: RunParts, weights: Contents) -> Path:
+    """Write parts of which the model may be an outline, and the weights, or what stands in their place."""
+    folder, graph, calibrator = Path(folder), parts.graph, parts.calibrator
+    provenance = parts.provenance | {"best_epoch": parts.best_epoch, "graph_notes": list(graph.notes)}
+    contents: dict[str, bytes | Iterable[bytes]] = {
+        **weights,
         **graph_contents(graph, folder),
-        "settings.json": to_json({"settings": settings.as_dict(), "model": model.settings()}),
-        "history.json": history_json(history),
-        "metrics.json": to_json(metrics),
-        "provenance.json": to_json(provenance | {"graph_notes": list(graph.notes)}),
+        "settings.json": to_json({"settings": parts.settings.as_dict(), "model": parts.model.settings()}),
+        "history.json": history_json(parts.history),
+        "metrics.json": to_json(parts.metrics),
+        "provenance.json": to_json(provenance),
     }
     if calibrator is not None:
         contents["calibrator.json"] = to_json(calibrator.as_dict())
-    RUN.save(folder, contents, provenance.get("version", ""), 2 if STREAMED in contents else 1)
+    format = 3 if SHARDS in contents else 2 if STREAMED in contents else 1
+    RUN.save(folder, contents, provenance.get("version", ""), format)
     return folder
 
 
 def load_parts(folder: str | os.PathLike[str]) -> RunParts:
     """Read and check all parts."""
     folder = Path(folder)
+    if is_in_shards(folder):
+        raise RunError(
+            f"the weights of {folder} are in shards, since they did not fit in one process's memory: `staypositive "
+            "gather` makes it a run as any other, and under torchrun `evaluate` and `discover` take it as it is"
+        )
     contents = RUN.load(folder)
+
+    def filled(name: str, settings: dict[str, Any]) -> BilinearModel:
+        return filled_model(name, settings, tensors_from_bytes(contents[WEIGHTS]))
+
+    return _read_parts(folder, contents, filled)
+
+
+def load_in_shards(folder: Path) -> tuple[RunParts, dict[str, Any]]:
+    """Read and check a run in shards: all parts, the model an outline, and where it says that its weights are."""
+    if not is_in_shards(folder):
+        raise RunError(
+            f"{folder} is not in shards: it is a run as any other, and needs neither torchrun nor gathering"
+        )
+    contents = RUN.load(folder)
+    parts = _read_parts(folder, contents, outline)
+    stated = parsed(contents[SHARDS])
+    if not fits(stated, dict[str, str]) or stated.keys() != {"folder", "checkpoint", "sha256"}:
+        raise RunError(f"{folder} is not a readable run: {SHARDS} does not say where its weights are")
+    return parts, stated
+
+
+def is_in_shards(folder: Path) -> bool:
+    """Whether a folder holds a run whose weights are in shards."""
+    return RUN.is_in(folder) and SHARDS in RUN.files(folder)
+
+
+def _read_parts(
+    folder: Path, contents: dict[str, bytes], model_of: Callable[[str, dict[str, Any]], BilinearModel]
+) -> RunParts:
     try:
         provenance = parsed(contents["provenance.json"])
         graph = read_graph(contents, provenance, folder)
         settings = parsed(contents["settings.json"])
         chosen = Settings.from_dict(settings["settings"])
-        weights = tensors_from_bytes(contents["weights.safetensors"])
-        model = filled_model(chosen.model, settings["model"], weights)
+        model = model_of(chosen.model, settings["model"])
         history = read_history(contents["history.json"])
         metrics = parsed(contents["metrics.json"])
         stored = contents.get("calibrator.json")

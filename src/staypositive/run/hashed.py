@@ -9,10 +9,11 @@ Compatibility: a folder of format N is read by every version of staypositive who
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,9 +22,12 @@ from typing import Any
 from torch import Tensor
 
 from staypositive.errors import RunError
-from staypositive.files import sha256_bytes, sync_folder, write_atomic
+from staypositive.files import sha256_bytes, sync_folder, write_atomic, write_pieces
 from staypositive.run.checking import MOST_MANIFEST, parsed, read_plain
 from staypositive.run.locking import LOCK, locked
+
+Contents = Mapping[str, bytes | Iterable[bytes]]
+"""What to keep by role: bytes, or pieces of what is too large to have at once."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class FolderKind:
     def _own_names(self) -> re.Pattern[str]:
         parts = (role.split(".") for role in self.roles)
         hashed = "|".join(rf"{stem}\.[0-9a-f]{{12}}\.{suffix}" for stem, suffix in parts)
-        return re.compile(rf"(?:{hashed})|\.(?:{re.escape(self.manifest)}|{hashed})\.[^.]+\.part")
+        begun = "|".join(map(re.escape, (self.manifest, *self.roles)))
+        return re.compile(rf"(?:{hashed})|\.(?:{begun}|{hashed})\.[^.]+\.part")
 
     def owns(self, path: Path) -> bool:
         """Whether a file is of a save, finished or cut short; nobody else's may ever match."""
@@ -55,7 +60,7 @@ class FolderKind:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def save(self, folder: Path, contents: Mapping[str, bytes], writer: str, format: int | None = None) -> None:
+    def save(self, folder: Path, contents: Contents, writer: str, format: int | None = None) -> None:
         """Write all files, then the manifest that makes them count; another process may not write meanwhile.
 
         `format` is that of the contents, where an earlier one than this kind's will do.
@@ -197,10 +202,30 @@ def tensors_from_bytes(data: bytes) -> dict[str, Tensor]:
     return tensors
 
 
-def _write_hashed(folder: Path, role: str, data: bytes) -> dict[str, Any]:
+class HashedPieces:
+    """Pieces of bytes, hashed and counted as they go by."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self.pieces, self.digest, self.size = pieces, hashlib.sha256(), 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self.pieces:
+            self.digest.update(piece)
+            self.size += len(piece)
+            yield piece
+
+
+def _write_hashed(folder: Path, role: str, data: bytes | Iterable[bytes]) -> dict[str, Any]:
+    def place(digest: str) -> Path:
+        stem, suffix = role.split(".")
+        return folder / f"{stem}.{digest[:12]}.{suffix}"
+
+    if not isinstance(data, bytes):
+        pieces = HashedPieces(data)
+        path = write_pieces(folder / role, pieces, lambda: place(pieces.digest.hexdigest()))
+        return {"file": path.name, "sha256": pieces.digest.hexdigest(), "bytes": pieces.size}
     digest = sha256_bytes(data)
-    stem, suffix = role.split(".")
-    name = f"{stem}.{digest[:12]}.{suffix}"
-    if not (folder / name).exists() or (folder / name).read_bytes() != data:
-        write_atomic(folder / name, data)
-    return {"file": name, "sha256": digest, "bytes": len(data)}
+    path = place(digest)
+    if not path.exists() or path.read_bytes() != data:
+        write_atomic(path, data)
+    return {"file": path.name, "sha256": digest, "bytes": len(data)}

@@ -60,19 +60,28 @@ def ranking_report(graph: KnowledgeGraph, split: str, ranks: Ranks) -> dict[str,
     return report
 
 
-def sampled_report(
+def rank_split_sampled(
     predictor: Predictor,
     split: str,
     candidates: int,
     memory: int = DEFAULT_MEMORY,
     progress: Callable[[int], Any] | None = None,
-) -> dict[str, Any]:
-    """Return ranking metrics against drawn entities, named so that nobody takes them for those among all."""
+) -> Ranks:
+    """Rank both sides of each fact of a split against drawn entities."""
     graph = predictor.graph
+    require_fewer(candidates, graph)
+    facts, known = graph.split(split).facts, graph.facts(*FILTERS[split])
+    return rank_sampled(predictor.scorer.asked(), facts, known, candidates, memory=memory, progress=progress)
+
+
+def require_fewer(candidates: int, graph: KnowledgeGraph) -> None:
+    """Refuse to draw as many entities as there are."""
     if candidates >= len(graph.entities):
         raise InputError(f"there are {len(graph.entities):,} entities: rank among all of them, which is exact")
-    facts, known = graph.split(split).facts, graph.facts(*FILTERS[split])
-    ranks = rank_sampled(predictor.scorer.asked(), facts, known, candidates, memory=memory, progress=progress)
+
+
+def sampled_report(split: str, candidates: int, ranks: Ranks) -> dict[str, Any]:
+    """Return ranking metrics against drawn entities, named so that nobody takes them for those among all."""
     report: dict[str, Any] = {"queries": len(ranks), "candidates": candidates, "filtered_by": list(FILTERS[split])}
     for setting, filtered in (("filtered", True), ("raw", False)):
         report[setting] = {

@@ -37,6 +37,7 @@ from staypositive.run.measuring import (
     best_calibrator,
     classification_report,
     rank_split,
+    rank_split_sampled,
     ranking_report,
     sampled_report,
 )
@@ -113,7 +114,8 @@ class Run:
             raise InputError(f"split {split!r} of {self.graph.name} is empty; there is nothing to evaluate")
         report: dict[str, Any] = {}
         if sampled is not None and len(own.facts):
-            report["sampled_ranking"] = sampled_report(self.predictor, split, sampled, memory, progress)
+            drawn = rank_split_sampled(self.predictor, split, sampled, memory, progress)
+            report["sampled_ranking"] = sampled_report(split, sampled, drawn)
         elif ranking and len(own.facts):
             if split not in self.ranks:
                 with advising(f"ranking {split}", "give evaluate a smaller memory (--memory-mb)"):
@@ -269,7 +271,8 @@ class Run:
             history=self.history,
             metrics=self.metrics,
             calibrator=self.calibrator,
-            provenance=self.provenance | {"best_epoch": self.best_epoch},
+            best_epoch=self.best_epoch,
+            provenance=self.provenance,
             precision=precision,
         )
 
