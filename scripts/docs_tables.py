@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tables import around, data, paper, past, safety, speed
+from tables import ablations, around, data, paper, past, safety, speed
 from tables import sharded as sharded_training
 from tables.common import Rows
 
@@ -26,6 +26,18 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "table2-ranking": lambda rows: paper.table2(rows, "ranking", paper.RANKED),
     "table2-optimistic": lambda rows: paper.table2(rows, "ranking", paper.RANKED, ties="optimistic"),
     "table2-settings": paper.table2_settings,
+    "extended-classification": lambda rows: paper.table2(
+        rows, "classification", paper.CLASSIFIED, experiment="extended"
+    ),
+    "extended-ranking": lambda rows: paper.table2(rows, "ranking", paper.RANKED, experiment="extended"),
+    "extended-settings": lambda rows: paper.table2_settings(rows, "extended"),
+    "ablations-dropout": ablations.dropout,
+    "ablations-scope": ablations.scope,
+    "ablations-prior": lambda rows: ablations.variants(rows, "prior score", "closed world", reached=True),
+    "ablations-penalty": lambda rows: ablations.variants(rows, "penalty weight", reached=True),
+    "ablations-others": lambda rows: ablations.variants(rows, "power", "bound"),
+    "paper-and-code": ablations.paper_and_code,
+    "dropout-at-test": ablations.dropout_at_test,
     "claims": paper.claims,
     "table1": paper.table1,
     "service": around.service,
