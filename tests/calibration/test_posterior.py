@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from staypositive.calibration import (
     fit_calibrator,
 )
 from staypositive.calibration import background as background_module
+from staypositive.calibration.posterior import kernel_density
 from staypositive.errors import InputError
 from staypositive.evaluation import negative_log_likelihood, sigmoid
 from staypositive.graph import KnowledgeGraph
@@ -143,6 +145,18 @@ def test_the_correlation_of_both_sides() -> None:
     found = np.corrcoef(features.tail_z, features.head_z)[0, 1]
     assert features.correlations[0] == pytest.approx(found, abs=0.1)
     assert features.combined_z.std() == pytest.approx(1, abs=0.2)
+
+
+@pytest.mark.parametrize("count", [1, 30, 3000])
+@pytest.mark.parametrize("width", [0.02, 0.3, 2.0])
+def test_densities_are_the_plain_sum_of_kernels(count: int, width: float) -> None:
+    values = np.random.default_rng(count).normal(0, 2, count)
+    values[0] = 40.0  # far outside: it counts, and is nowhere near
+    knots = np.linspace(-5, 6, 400)
+    plain = np.exp(-0.5 * ((knots[:, None] - values) / width) ** 2).mean(1) / (width * math.sqrt(2 * math.pi))
+    found = kernel_density(values, knots, width)
+    assert np.abs(found - plain).max() <= 3e-3 * plain.max() + 1e-12
+    assert found.sum() == pytest.approx(plain.sum(), rel=1e-3, abs=1e-12)
 
 
 def test_a_posterior_finds_the_log_ratio() -> None:

@@ -8,6 +8,7 @@ there the other answers of held-out queries stand in for it.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -262,10 +263,24 @@ def kernel_width(values: Floats) -> float:
 
 
 def kernel_density(values: Floats, knots: Floats, width: float | None = None) -> Floats:
-    """A Gaussian kernel estimate at the knots."""
+    """A Gaussian kernel estimate at evenly spaced knots.
+
+    Each value is shared between the two nearest points of a finer grid, in steps of at most an eighth of the width,
+    and the grid is convolved with the kernel, which is cut at six widths: as good, and the values cost one pass.
+    """
     width = kernel_width(values) if width is None else width
-    kernels = np.exp(-0.5 * ((knots[:, None] - values[None, :]) / width) ** 2)
-    return np.asarray(kernels.mean(1) / (width * np.sqrt(2 * np.pi)))
+    finer = math.ceil(8 * (knots[1] - knots[0]) / width)
+    step = (knots[1] - knots[0]) / finer
+    reach = math.ceil(6 * width / step)
+    places = (values - knots[0]) / step + reach
+    size = finer * (len(knots) - 1) + 2 * reach + 1
+    places = places[(places >= 0) & (places < size - 1)]
+    below = np.floor(places).astype(np.int64)
+    above = places - below
+    mass = np.bincount(below, 1 - above, size) + np.bincount(below + 1, above, size)
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) * step / width) ** 2)
+    sums = np.convolve(mass, kernel, mode="valid")[::finer]
+    return np.asarray(sums / (len(values) * width * np.sqrt(2 * np.pi)))
 
 
 def _log_ratio(density: Floats, background: Floats, knots: Floats, count: float) -> Floats:
