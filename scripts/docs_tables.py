@@ -66,6 +66,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "spread": past.spread,
     "als": past.als,
     "conformal": past.conformal,
+    "census": past.census,
     "defaults": past.defaults,
     "pykeen-side": around.pykeen_side,
     "pykeen-side-setting": around.pykeen_side_setting,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import shlex
+
+from staypositive.planning import Plan, Shape, Training, plan_training, stored_costs
 from tables.common import Rows, markdown
 
 
@@ -52,14 +56,25 @@ def soak(rows: Rows) -> str:
 
 
 def large(rows: Rows) -> str:
-    """A hundred million triples: time and memory of each step."""
+    """A hundred million triples: time and memory of each step; on a GPU, what the plan says beside them."""
     lines = []
-    for (dataset, model, dim, setting, device), cell in sorted(
-        _cells(rows, "large", "dataset", "model", "dim", "setting", "device").items()
-    ):
+    columns = ("dataset", "model", "dim", "setting", "device", "command")
+    for (dataset, model, dim, setting, device, command), cell in sorted(_cells(rows, "large", *columns).items()):
         what = f"{model} {dim}, {setting}" if model else setting
         seconds = cell.get("ingest_seconds", cell.get("epoch_seconds", 0.0))
-        lines.append(
-            [what, dataset, device, f"{seconds:,.4g}", f"{cell['triples_per_second']:,.0f}", f"{cell['peak_gb']:.1f}"]
-        )
+        shown = [f"{seconds:,.4g}", f"{cell['triples_per_second']:,.0f}", f"{cell['peak_gb']:.1f}"]
+        if "cuda" in device:
+            plan = _planned(command)
+            shown[0] += f" ({plan.epoch_seconds:,.4g})"
+            shown[2] += f" ({plan.peak_bytes / 1e9:.1f})"
+        lines.append([what, dataset, device, *shown])
     return markdown(["step", "graph", "device", "seconds", "triples a second", "GB at most"], lines)
+
+
+def _planned(command: str) -> Plan:
+    """What `staypositive plan` says of the training of a benchmark's command, on one GPU."""
+    words = shlex.split(command)
+    options = {word.removeprefix("--"): value for word, value in itertools.pairwise(words) if word.startswith("--")}
+    shape = Shape(*(int(options[name]) for name in ("entities", "relations", "triples")))
+    training = Training(options["model"], int(options["dim"]), int(options["batch-size"]))
+    return plan_training(shape, training, 1, stored_costs())
