@@ -26,7 +26,8 @@ def run() -> sp.Run:
                   unobserved_weight=0.05)  # fmt: skip
 
 
-def test_strangeness_is_minus_z_over_all_entities(run: sp.Run) -> None:
+def test_strangeness_is_what_the_z_scores_of_all_entities_say(run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("staypositive.calibration.conformal.PIECE", 7 * len(run.graph.entities))
     scorer = Scorer(run.model).asked()
     facts = run.graph.test.facts[:20]
     asked = torch.as_tensor(facts)
@@ -37,9 +38,18 @@ def test_strangeness_is_minus_z_over_all_entities(run: sp.Run) -> None:
     ):
         plain = scores.double().detach().numpy()
         z = (plain - plain.mean(1, keepdims=True)) / plain.std(1, keepdims=True)
-        np.testing.assert_allclose(strangeness.of_all(asked, side).numpy(), -z, rtol=1e-3, atol=1e-3)
-        own = -z[np.arange(len(facts)), facts[:, column]]
+        strange = np.log(np.maximum((z**4).mean(1, keepdims=True), 1)) / 2 - z
+        np.testing.assert_allclose(strangeness.of_all(asked, side).numpy(), strange, rtol=1e-3, atol=1e-3)
+        own = strange[np.arange(len(facts)), facts[:, column]]
         np.testing.assert_allclose(strangeness.of_facts(facts, side), own, rtol=1e-3, atol=1e-3)
+
+
+def test_large_graphs_are_fitted_to_some_facts(run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = np.tile(run.graph.valid.facts, (40, 1))[:2500]
+    monkeypatch.setattr("staypositive.calibration.conformal.SCORES", 1)
+    found = Conformal.fit(run._scorer, facts)
+    assert len(found.pooled["tail"]) == len(facts[::3]) == 834
+    assert len(Conformal.fit(run._scorer, facts[:1000]).pooled["tail"]) == 1000
 
 
 def test_thresholds_are_conformal_quantiles() -> None:

@@ -1,9 +1,10 @@
 """Conformal answer sets: sets of answers that hold the true one with a given probability, calibrated on facts alone.
 
-How strange an answer is, is minus its z-score over the whole graph's entities, (q·m − φ)/√(qᵀCq): closed-form, and
-comparable between queries. Held-out facts show how strange true answers are; an answer is in the set of coverage c
-when it is no stranger than the ⌈(n+1)c⌉-th of n held-out ones. If the query is exchangeable with those, the set holds
-the true answer with probability at least c (Vovk et al. 2005).
+How strange an answer is, is ½ ln k − z: z is its z-score over the whole graph's entities, (φ − q·m)/√(qᵀCq), and k
+the mean fourth power of those, the query's kurtosis: where scores have a long tail, a high z says less. Held-out facts
+show how strange true answers are; an answer is in the set of coverage c when it is no stranger than the ⌈(n+1)c⌉-th of
+n held-out ones. If the query is exchangeable with those, the set holds the true answer with probability at least c
+(Vovk et al. 2005).
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from staypositive.models import RowMoments, Scorer
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+SCORES = 2**31
+"""So many scores are computed at most to fit, beyond those of 1,000 facts."""
+PIECE = 2**24
+"""Scores held at once."""
 ENOUGH = 100
 """Held-out facts from which a relation has thresholds of its own."""
 
@@ -39,6 +44,8 @@ class Conformal:
         if len(facts) < 10:
             raise InputError(f"answer sets need at least 10 held-out facts, and there are {len(facts)}")
         strangeness = Strangeness(scorer)
+        some = max(1000, SCORES // scorer.n_entities)
+        facts = facts[:: -(-len(facts) // some)]
         pooled, own = {}, {}
         for side in ("tail", "head"):
             values = strangeness.of_facts(facts, side)
@@ -72,30 +79,26 @@ class Conformal:
 
 
 class Strangeness:
-    """Minus the z-score of answers over all entities."""
+    """Half the logarithm of a query's kurtosis, less an answer's z-score; both over all entities."""
 
     def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer.asked()
         self.moments = RowMoments.of(self.scorer.entity_rows)
 
-    @torch.no_grad()
     def of_facts(self, facts: Ints, side: str) -> Floats:
         """Return how strange the true answers of one side of some facts are."""
-        heads, relations, tails = torch.as_tensor(facts, device=self.scorer.device).unbind(1)
-        answers = tails if side == "tail" else heads
-        queries = self._queries(heads, relations, tails, side)
-        scores = (queries * self.scorer.entity_rows[answers]).sum(-1)
-        values: Floats = -self.moments.z_scores(queries, scores).double().cpu().numpy()
+        asked, column = torch.as_tensor(facts, device=self.scorer.device), 2 if side == "tail" else 0
+        pieces = asked.split(max(1, PIECE // self.scorer.n_entities))
+        found = [self.of_all(piece, side).gather(1, piece[:, [column]])[:, 0] for piece in pieces]
+        values: Floats = torch.cat(found).double().cpu().numpy()
         return values
 
     @torch.no_grad()
     def of_all(self, facts: Tensor, side: str) -> Tensor:
         """Return how strange every entity is as an answer of one side of some triples, shape (n, |E|)."""
         heads, relations, tails = facts.unbind(1)
-        queries = self._queries(heads, relations, tails, side)
-        return -self.moments.z_scores(queries, queries @ self.scorer.entity_rows.T)
-
-    def _queries(self, heads: Tensor, relations: Tensor, tails: Tensor, side: str) -> Tensor:
-        if side == "tail":
-            return self.scorer.tail_queries(heads, relations)
-        return self.scorer.head_queries(relations, tails)
+        scorer = self.scorer
+        queries = scorer.tail_queries(heads, relations) if side == "tail" else scorer.head_queries(relations, tails)
+        z = self.moments.z_scores(queries, queries @ scorer.entity_rows.T)
+        kurtosis = z.square().square().mean(1, keepdim=True)
+        return kurtosis.clamp(min=1.0).log() / 2 - z
