@@ -1,10 +1,10 @@
 """Conformal answer sets: sets of answers that hold the true one with a given probability, calibrated on facts alone.
 
 How strange an answer is, is ½ ln k − z: z is its z-score over the whole graph's entities, (φ − q·m)/√(qᵀCq), and k
-the mean fourth power of those, the query's kurtosis: where scores have a long tail, a high z says less. Held-out facts
-show how strange true answers are; an answer is in the set of coverage c when it is no stranger than the ⌈(n+1)c⌉-th of
-n held-out ones. If the query is exchangeable with those, the set holds the true answer with probability at least c
-(Vovk et al. 2005).
+the mean fourth power of those, the query's kurtosis: where scores have a long tail, a high z says less. Held-out
+facts show how strange true answers are; an answer is in the set of coverage c when it is no stranger than the
+⌈(n+1)c⌉-th of n held-out ones. If the query is exchangeable with those, the set holds the true answer with
+probability at least c (Vovk et al. 2005).
 """
 
 from __future__ import annotations
