@@ -26,6 +26,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "table2-ranking": lambda rows: paper.table2(rows, "ranking", paper.RANKED),
     "table2-optimistic": lambda rows: paper.table2(rows, "ranking", paper.RANKED, ties="optimistic"),
     "table2-settings": paper.table2_settings,
+    "grid-seconds": paper.grid_seconds,
     "extended-classification": lambda rows: paper.table2(
         rows, "classification", paper.CLASSIFIED, experiment="extended"
     ),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from pathlib import Path
 
 from staypositive.experiments.paper import load_paper
+from staypositive.experiments.table2 import read_records
 from tables import ablations
 from tables.common import Row, Rows, by_setting, markdown
 
+RESULTS = Path(__file__).resolve().parents[2] / "results"
 RANKED = {"mrr": "MRR", "hits@1": "Hit@1"}
 
 
@@ -60,6 +63,23 @@ def table2_settings(rows: Rows, experiment: str = "table2") -> str:
             drawn = {int(one["negatives_drawn"]) for one in cell[metric]}
             lines.append([dataset, name, row["setting"], f"{max(drawn):,}", row["device"], row["commit"][:10]])
     return markdown(["data", "model", "setting", "negatives drawn", "device", "commit"], lines)
+
+
+def grid_seconds(_: Rows) -> str:
+    """What the grid took: runs, epochs and seconds of training on the GPU, both rounds, by the record of each run."""
+    lines, total = [], [0, 0, 0.0]
+    for name in dict.fromkeys(cell.name for cell in load_paper().table2):
+        found = [
+            record
+            for kind in ("grid", "finals")
+            for path in sorted((RESULTS / kind).glob(f"table2-*-{name}.csv"))
+            for record in read_records(path)
+        ]
+        sums = [len(found), sum(int(r["epochs"]) for r in found), sum(float(r["seconds"]) for r in found)]
+        total = [a + b for a, b in zip(total, sums, strict=True)]
+        lines.append([name, f"{sums[0]:,}", f"{sums[1]:,}", f"{sums[2]:,.0f}"])
+    lines.append(["all", f"{total[0]:,}", f"{total[1]:,}", f"{total[2]:,.0f}"])
+    return markdown(["row, four datasets", "runs", "epochs", "seconds of training"], lines)
 
 
 def table1(rows: Rows) -> str:
