@@ -5,10 +5,10 @@
     python benchmarks/second_moment.py FB15k-237AM '{"dim": 512, "dropout": 0.5}' --until 0.35 --every 2
 
 Each argument after the dataset is a JSON object of settings of `fit`, or `@file` with one a line. Settings and
-epochs are chosen by the filtered MRR of validation facts, also where there are labelled triples: no label is looked
-at before the test. `--whole` names a dataset with the same training facts whose larger test is measured too.
-`--until` tells how many seconds of training it takes to that MRR, filtered by the facts of all splits. With
-`--graphs`, datasets are read from encoded files there.
+epochs are chosen by validation facts, also where there are labelled triples: by their filtered MRR, or with `--choose
+posterior` by the NLL that the posterior expects. No label is looked at before the test. `--whole` names a dataset
+with the same training facts whose larger test is measured too. `--until` tells how many seconds of training it takes
+to that MRR, filtered by the facts of all splits. With `--graphs`, datasets are read from encoded files there.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import dataclasses
 import itertools
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -58,21 +59,22 @@ def main() -> None:
         for one, text in zip(settings, texts, strict=True):
             _seconds_until(chosen, graph, one, text, device)
         return
-    some, whole = (validation_measure(graph, count, "mrr") for count in (chosen.valid_facts, None))
+    some, whole = (validation_measure(graph, count, chosen.choose) for count in (chosen.valid_facts, None))
     schedule = Schedule(chosen.epochs, chosen.every, chosen.patience)
 
     def train(one: Settings, text: str) -> tuple[float, Outcome]:
         (outcome,) = train_many(graph, [one], schedule, some, device)
         value = whole(outcome.model)
         said = {
-            "dataset": graph.name, "setting": json.loads(text), "seed": one.seed, "valid_mrr": round(value, 4),
-            "best_epoch": outcome.best_epoch, "seconds": round(outcome.seconds, 2),
+            "dataset": graph.name, "setting": json.loads(text), "seed": one.seed,
+            f"valid_{chosen.choose}": round(value, 4), "best_epoch": outcome.best_epoch,
+            "seconds": round(outcome.seconds, 2),
             "curve": [[epoch, round(at, 4)] for epoch, at in outcome.curve],
         }  # fmt: skip
         _say(said, chosen.out)
         return value, outcome
 
-    found, best, began = None, -1.0, time.perf_counter()
+    found, best, began = None, -math.inf, time.perf_counter()
     for place, (one, text) in enumerate(zip(settings, texts, strict=True)):
         if found is not None and time.perf_counter() - began > chosen.search_seconds:
             print("out of time before", text)
@@ -85,6 +87,7 @@ def main() -> None:
     command = (
         f"python benchmarks/second_moment.py {chosen.dataset} '{texts[number]}' --model {chosen.model} "
         f"--epochs {chosen.epochs} --every {chosen.every} --seeds {chosen.seeds}"
+        + (f" --choose {chosen.choose}" if chosen.choose != "mrr" else "")
         + (f" --patience {chosen.patience}" if chosen.patience else "")
         + (f" --whole {chosen.whole}" if chosen.whole else "")
     )
@@ -107,6 +110,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--patience", type=int)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--search-seconds", type=float, default=1e9, help="after so many, no other setting is begun")
+    parser.add_argument("--choose", choices=("mrr", "posterior"), default="mrr")
     parser.add_argument("--valid-facts", type=int, default=3000)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--commit")

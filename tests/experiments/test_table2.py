@@ -36,6 +36,7 @@ from staypositive.experiments.table2 import (
 )
 from staypositive.graph import Split
 from staypositive.models import Scorer, build_model
+from staypositive.run.fitting import new_model
 from staypositive.run.settings import make_settings
 
 CPU = torch.device("cpu")
@@ -240,6 +241,16 @@ def test_ablations_and_the_means_reached(tmp_path: Path, paper: Paper) -> None:
     means = mean_reached(model)
     assert means["mean_logit"] == pytest.approx(float(logits.mean()), rel=1e-3)
     assert means["mean_probability"] == pytest.approx(float(torch.sigmoid(logits).mean()), abs=3e-3)
+
+
+def test_choosing_by_what_the_posterior_expects() -> None:
+    graph = planted_graph()
+    measure = validation_measure(graph, monitor="posterior")
+    settings = make_settings(model="complex", objective="second-moment", dim=8, epochs=5, batch_size=64)
+    start, trained = new_model(graph, settings), sp.fit(graph, settings).model
+    facts_alone = dataclasses.replace(graph, valid=Split(graph.valid.facts))
+    assert -math.log(2) - 0.1 < measure(start) < measure(trained) < 0
+    assert validation_measure(facts_alone, monitor="posterior")(trained) == measure(trained)
 
 
 def test_variants_that_change_nothing_train_once(

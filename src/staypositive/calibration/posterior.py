@@ -80,13 +80,17 @@ class Posterior(FeatureCalibrator):
     ) -> Posterior:
         """Fit to the true triples among these; false ones are not looked at."""
         facts = features.select(truth)
-        if len(facts) < 10:
-            raise InputError(f"a posterior needs at least 10 held-out facts, and there are {len(facts)}")
-        samples = {name: _Sample.of(facts, rivals, name) for name in ([statistic] if statistic else STATISTICS)}
-        chosen = min(samples, key=lambda name: samples[name].held_out_loss())
-        sample = samples[chosen]
+        chosen = statistic or min((losses := cls.expected_losses(facts, rivals)), key=losses.__getitem__)
+        sample = _Sample.of(facts, rivals, chosen)
         pooled, own = sample.curves()
         return cls(0.5, chosen, _tuple(sample.knots), _tuple(pooled), tuple(own), tuple(map(_tuple, own.values())))
+
+    @staticmethod
+    def expected_losses(facts: Features, rivals: Features | None = None) -> dict[str, float]:
+        """Return the NLL to expect at prior ½ by each statistic, by held-out facts and the background alone."""
+        if len(facts) < 10:
+            raise InputError(f"a posterior needs at least 10 held-out facts, and there are {len(facts)}")
+        return {name: _Sample.of(facts, rivals, name).held_out_loss() for name in STATISTICS}
 
     def apply_features(self, features: Features) -> Floats:
         """Return the log-ratio of each triple's z."""

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from staypositive.calibration import Background, Posterior
 from staypositive.errors import InputError, StayPositiveError
 from staypositive.evaluation import RankingTask, negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph
@@ -247,10 +248,11 @@ def _look(outcome: Outcome, measure: Measure, best: dict[int, dict[str, Tensor]]
 def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, monitor: str | None = None) -> Measure:
     """Return what picks epochs and settings: −NLL of labelled validation triples where there are, else filtered MRR.
 
-    `most_facts` limits the facts that are ranked, evenly spaced; `monitor` may ask for `mrr` where there are labels.
+    `most_facts` limits the facts that are looked at, evenly spaced. `monitor` may ask for `mrr` where there are
+    labels, or for `posterior`: −NLL as the posterior expects it, by facts and their background alone.
     """
     valid = graph.valid
-    if valid.has_negatives and monitor != "mrr":
+    if valid.has_negatives and monitor not in ("mrr", "posterior"):
         signs = valid.signs
 
         def by_nll(model: BilinearModel) -> float:
@@ -263,6 +265,15 @@ def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, mon
     facts, known = valid.facts, graph.facts("train", "valid")
     if most_facts is not None and most_facts < len(facts):
         facts = facts[np.linspace(0, len(facts) - 1, most_facts).astype(np.int64)]
+
+    if monitor == "posterior":
+
+        def by_posterior(model: BilinearModel) -> float:
+            background = Background(graph, Scorer(model))
+            features, rivals = background.features(facts), background.rivals(facts)
+            return -min(Posterior.expected_losses(features, rivals if len(rivals) else None).values())
+
+        return by_posterior
 
     task = cache(partial(RankingTask, facts, known, len(graph.entities)))
 
