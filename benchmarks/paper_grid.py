@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from staypositive.experiments.ablations import ablate
+from staypositive.experiments.ablations import ablate, variants
 from staypositive.experiments.index import write_rows
 from staypositive.experiments.kept import keep_background
 from staypositive.experiments.paper import load_paper
@@ -54,7 +54,9 @@ def main() -> None:
             lab = Lab(chosen.results, torch.device(chosen.device), command, chosen.commit, experiment)
             began = time.perf_counter()
             if chosen.part == "ablations":
-                rows = ablate(paper, cell, graph, lab, [name for name in chosen.groups.split(",") if name])
+                groups = [name for name in chosen.groups.split(",") if name]
+                wanted = [v for v in variants(paper, cell) if not groups or v.group in groups]
+                rows = ablate(paper, cell, graph, lab, wanted)
                 write_rows(lab.path("rows", cell.slug, ".csv"), rows)
                 print(cell.slug, len(rows), "rows", round(time.perf_counter() - began, 1), flush=True)
                 continue

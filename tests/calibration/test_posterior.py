@@ -22,7 +22,7 @@ from staypositive.calibration import (
     fit_calibrator,
 )
 from staypositive.calibration import background as background_module
-from staypositive.calibration.posterior import kernel_density
+from staypositive.calibration.density import kernel_density
 from staypositive.errors import InputError
 from staypositive.evaluation import negative_log_likelihood, sigmoid
 from staypositive.graph import KnowledgeGraph

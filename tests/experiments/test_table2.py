@@ -18,12 +18,19 @@ from conftest import planted_graph
 from staypositive.cli import app
 from staypositive.cli.common import own_command
 from staypositive.errors import DataError, InputError
-from staypositive.experiments import read_index
-from staypositive.experiments.ablations import ScorerWithDropout, ablate, mean_reached
+from staypositive.experiments import read_index, write_rows
+from staypositive.experiments.ablations import (
+    ScorerWithDropout,
+    Variant,
+    ablate,
+    mean_reached,
+    missing_variants,
+    variants,
+)
 from staypositive.experiments.figure1 import density, plot_figure1, reliability
 from staypositive.experiments.kept import Kept, keep_background, keep_result
 from staypositive.experiments.many import Outcome, Schedule, _best_of, train_many, validation_measure
-from staypositive.experiments.paper import Paper, load_paper
+from staypositive.experiments.paper import Cell, Paper, load_paper
 from staypositive.experiments.table2 import (
     Lab,
     best_places,
@@ -223,13 +230,23 @@ def test_a_damaged_kept_result_is_named(tmp_path: Path) -> None:
         Kept.read(path)
 
 
+def of_groups(paper: Paper, cell: Cell, *groups: str) -> list[Variant]:
+    return [variant for variant in variants(paper, cell) if variant.group in groups]
+
+
 def test_ablations_and_the_means_reached(tmp_path: Path, paper: Paper) -> None:
     graph, cell = planted_graph(), paper.cells(["spDistMult"], ["WN11"])[0]
     lab = Lab(tmp_path, CPU, "a command", "")
     with pytest.raises(InputError, match="no chosen setting yet"):
-        ablate(paper, cell, graph, dataclasses.replace(lab, experiment="ablations"))
+        ablate(paper, cell, graph, dataclasses.replace(lab, experiment="ablations"), variants(paper, cell))
     decide(paper, cell, graph, lab, search(paper, cell, graph, lab))
-    rows = ablate(paper, cell, graph, dataclasses.replace(lab, experiment="ablations"), ["power", "closed world"])
+    wanted = of_groups(paper, cell, "power", "closed world")
+    rows = ablate(paper, cell, graph, dataclasses.replace(lab, experiment="ablations"), wanted)
+    write_rows(tmp_path / "index.csv", [row | {"dataset": cell.dataset} for row in rows])
+    missing = missing_variants(paper, cell, read_index(tmp_path / "index.csv"))
+    assert len(missing) == len(variants(paper, cell)) - 4
+    assert not {variant.name for variant in missing} & {variant.name for variant in wanted}
+    assert missing_variants(paper, cell, [])[0] == variants(paper, cell)[0]
     assert {row["setting"].partition(";")[0] for row in rows} == {
         "power: power 1", "power: power 2", "closed world: closed_world literal", "closed world: closed_world logit",
     }  # fmt: skip
@@ -265,7 +282,8 @@ def test_variants_that_change_nothing_train_once(
         return train_many(graph, settings, *rest)
 
     monkeypatch.setattr("staypositive.experiments.ablations.train_many", counted)
-    rows = ablate(paper, cell, graph, dataclasses.replace(lab, experiment="ablations"), ["power", "bound"])
+    wanted = of_groups(paper, cell, "power", "bound")
+    rows = ablate(paper, cell, graph, dataclasses.replace(lab, experiment="ablations"), wanted)
     seeds = len(paper.rule_of_ablations(cell).seeds)
     assert len(trained) == len(set(trained)) == 3 * seeds  # the chosen setting, its square, its rows unbound
     nll = {row["setting"].partition(";")[0]: row["value"] for row in rows if row["metric"] == "nll"}

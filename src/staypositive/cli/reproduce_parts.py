@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from staypositive.errors import InputError
-from staypositive.experiments.index import write_rows
+from staypositive.experiments.index import read_index, write_rows
 from staypositive.experiments.kept import Kept
 
 if TYPE_CHECKING:
@@ -118,24 +118,28 @@ def plot_reduction(figures: list[dict[str, Any]], job: Job) -> None:
 
 
 def ablations(job: Job, dry_run: bool) -> None:
-    """Every variant of every row that has a chosen setting."""
-    from staypositive.experiments.ablations import ablate, variants
+    """Every variant of every row that has a chosen setting, but those that the index has."""
+    from staypositive.experiments.ablations import ablate, missing_variants, variants
     from staypositive.experiments.table2 import chosen_records
     from staypositive.graph import load_graph
 
     lab = dataclasses.replace(job.lab, experiment="ablations")
+    index = lab.results / "index.csv"
+    rows = read_index(index) if index.exists() else []
     for cell in job.cells:
         if cell not in job.paper.table2:
             continue
         known = bool(chosen_records(job.paper, cell, job.lab))
         rule = job.paper.rule_of_ablations(cell)
-        runs = len(variants(job.paper, cell)) * len(rule.seeds)
-        job.speaker.say(f"ablations of {cell.slug}: {runs} runs" + ("" if known else "; no chosen setting yet"))
-        if known and not dry_run:
+        every, missing = variants(job.paper, cell), missing_variants(job.paper, cell, rows)
+        said = f"{len(every)} variants from {len(rule.seeds)} seeds, {len(every) - len(missing)} of them done"
+        job.speaker.say(f"ablations of {cell.slug}: {said}" + ("" if known else "; no chosen setting yet"))
+        if known and missing and not dry_run:
             graph = load_graph(cell.dataset)
+            runs = len(missing) * len(rule.seeds)
             with job.speaker.progress(cell.slug, runs * rule.final_epochs) as done:
-                rows = ablate(job.paper, cell, graph, lab, progress=done)
-            write_rows(lab.results / "index.csv", rows)
+                found = ablate(job.paper, cell, graph, lab, missing, done)
+            write_rows(index, found)
 
 
 def theorems(job: Job, dry_run: bool) -> None:

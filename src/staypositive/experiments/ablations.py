@@ -7,7 +7,7 @@ scores and probabilities that it reached.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from staypositive.errors import InputError
 from staypositive.evaluation import rank_facts, ranking_metrics
+from staypositive.experiments.index import Row
 from staypositive.experiments.kept import Kept, keep_result
 from staypositive.experiments.many import Outcome, train_many, validation_measure
 from staypositive.experiments.paper import Cell, Paper
@@ -37,8 +38,8 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """What tables call it."""
-        return ", ".join(f"{key} {value}" for key, value in self.change)
+        """What the index and tables call it."""
+        return f"{self.group}: {', '.join(f'{key} {value}' for key, value in self.change)}"
 
     def apply(self, settings: Settings, seed: int) -> Settings:
         """Return the setting with the change, from a seed."""
@@ -60,11 +61,22 @@ def variants(paper: Paper, cell: Cell) -> list[Variant]:
     ]
 
 
+def missing_variants(paper: Paper, cell: Cell, rows: Iterable[Row]) -> list[Variant]:
+    """Return the variants of a row that an index does not have from every seed."""
+    place = ("ablations", cell.dataset, cell.model, cell.objective)
+    seeds: dict[str, set[str]] = {}
+    for row in rows:
+        if (row["experiment"], row["dataset"], row["model"], row["objective"]) == place:
+            seeds.setdefault(row["setting"].partition(";")[0], set()).add(row["seed"])
+    wanted = {str(seed) for seed in paper.rule_of_ablations(cell).seeds}
+    return [variant for variant in variants(paper, cell) if not wanted <= seeds.get(variant.name, set())]
+
+
 def ablate(
-    paper: Paper, cell: Cell, graph: KnowledgeGraph, lab: Lab, groups: Sequence[str] = (),
+    paper: Paper, cell: Cell, graph: KnowledgeGraph, lab: Lab, wanted: Sequence[Variant],
     progress: Callable[[int], Any] | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Train every variant of a row from every seed; return the rows of the index."""
+    """Train variants of a row from every seed; return the rows of the index."""
     rule = paper.rule_of_ablations(cell)
     chosen = chosen_records(paper, cell, dataclasses.replace(lab, experiment="table2"))
     if not chosen:
@@ -74,17 +86,12 @@ def ablate(
     base = settings_of_record(cell, chosen[0], rule.batch_size(len(graph.train.facts)))
     usual = base.objective.defaults  # said aloud, so that a variant that names them is seen to change nothing
     base = dataclasses.replace(base, bound=usual.bound, accumulator=usual.accumulator)
-    wanted = [variant for variant in variants(paper, cell) if not groups or variant.group in groups]
     asked = [(variant, variant.apply(base, seed)) for variant in wanted for seed in rule.seeds]
     settings = list(dict.fromkeys(one for _, one in asked))  # what leaves the chosen setting as it is trains once
     measure = validation_measure(graph, rule.valid_facts, rule.monitor)
     outcomes = train_many(graph, settings, rule.second_round(), measure, lab.device, progress)
     figures = {outcome.settings: _figures(cell, outcome, graph, lab) for outcome in outcomes}
-    return [
-        row | {"setting": f"{variant.group}: {variant.name}; {row['setting']}"}
-        for variant, one in asked
-        for row in figures[one]
-    ]
+    return [row | {"setting": f"{variant.name}; {row['setting']}"} for variant, one in asked for row in figures[one]]
 
 
 def _figures(cell: Cell, outcome: Outcome, graph: KnowledgeGraph, lab: Lab) -> list[dict[str, Any]]:

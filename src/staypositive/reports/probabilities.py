@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from staypositive.calibration.posterior import background_density, kernel_density
+from staypositive.calibration.density import background_density, kernel_density
 from staypositive.evaluation import reliability_bins, sigmoid
 from staypositive.inference import Predictor
 from staypositive.inference.census import wilson
