@@ -222,7 +222,6 @@ def test_the_number_of_epochs_may_change_while_it_lies_ahead(tmp_path: Path) -> 
 
 
 def test_other_threads_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("WARNING")  # whatever a command has set before
     stop_after(2, tmp_path)
     manifest = json.loads((tmp_path / "checkpoint.json").read_text())
     about = json.loads((tmp_path / manifest["files"]["training.json"]["file"]).read_text())
@@ -269,7 +268,6 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The system itself refuses the write: no file may grow past some bytes."""
-    caplog.set_level("WARNING")
     least, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     real, saves = CheckpointFolder.save, 0
 
