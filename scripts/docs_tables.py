@@ -64,6 +64,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "second-moment-until": past.second_moment_until,
     "second-moment-ranking": past.second_moment_ranking,
     "second-moment-probabilities": past.second_moment_probabilities,
+    "paper-probabilities": past.paper_probabilities,
     "spread": past.spread,
     "als": past.als,
     "conformal": past.conformal,

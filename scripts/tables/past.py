@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable
 
-from staypositive.experiments.paper import elsewhere
+from staypositive.experiments.paper import elsewhere, load_paper
 from tables.common import Row, Rows, markdown, seeds
 
 RANKING_COLUMNS = ("mrr", "hits@1", "hits@10")
@@ -101,6 +101,22 @@ def second_moment_probabilities(rows: Rows) -> str:
                 theirs = [f"{found[name]:.3f}" if name in found else "" for name in PROBABILITY_COLUMNS]
                 lines.append([f"{dataset}: {other['system']}", *theirs, other["source"]])
     return markdown(["", "NLL", "Brier", "ECE", "AUC", "accuracy, thresholds by relation", "source"], lines)
+
+
+def paper_probabilities(rows: Rows) -> str:
+    """The same calibrations on the paper's models."""
+    names = {(cell.model, cell.objective): cell.name for cell in load_paper().table2}
+    own: dict[tuple[str, str, str], dict[str, list[float]]] = {}
+    for row in rows:
+        if row["experiment"] == "background":
+            place = row["dataset"], names[row["model"], row["objective"]], row["calibration"]
+            own.setdefault(place, {}).setdefault(row["metric"], []).append(float(row["value"]))
+    lines = [
+        [f"{dataset}, {name}: {way}{' (no negative label)' if way == 'posterior' else ''}",
+         *(seeds(found[metric]) if metric in found else "" for metric in PROBABILITY_COLUMNS)]
+        for (dataset, name, way), found in sorted(own.items())
+    ]  # fmt: skip
+    return markdown(["", "NLL", "Brier", "ECE", "AUC", "accuracy, thresholds by relation"], lines)
 
 
 def defaults(rows: Rows) -> str:
