@@ -18,6 +18,7 @@ from staypositive.inference import Predictor
 from staypositive.models import BilinearModel, Scorer, build_model, resolve_prior_score
 from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
+from staypositive.run.cores import warn_if_busy
 from staypositive.run.defaults import settings_for
 from staypositive.run.growing import carry_over
 from staypositive.run.locking import locked
@@ -74,6 +75,7 @@ def fit(
             raise SettingError(f"threads must be between 1 and this machine's {most}, got {chosen.threads}")
         torch.set_num_threads(chosen.threads)
     device = resolve_device(chosen.device)
+    warn_if_busy(device)
     origin = provenance(graph, device, __version__)
     model = new_model(graph, chosen)
     if start_from is not None:
