@@ -15,7 +15,6 @@ import gc
 import json
 import os
 import re
-import shlex
 import statistics
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from typing import Any
 import numpy as np
 
 import staypositive as sp
+from staypositive.cli.common import own_command
 from staypositive.experiments import write_rows
 from staypositive.run.provenance import code_commit
 
@@ -146,7 +146,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--index", type=Path, default=INDEX)
     chosen = parser.parse_args()
-    command = shlex.join(["python", "benchmarks/service.py", *sys.argv[1:]])
+    command = own_command(("--index",), "python benchmarks/service.py").strip()
     units = {"file_queries_per_second": "1/s", "requests_per_second": "1/s"}
     with tempfile.TemporaryDirectory() as place:
         runs: dict[Path | str, sp.Run] = {"geo-demo": sp.load_run("geo-demo")}

@@ -10,14 +10,13 @@ relations. Seconds are the mean of the timed steps times the steps of an epoch.
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from staypositive.cli.common import own_command
 from staypositive.distributed import World, new_sharded_engine, open_world, shard_model
 from staypositive.experiments import write_rows
 from staypositive.graph import KnowledgeGraph, load_graph
@@ -72,7 +71,7 @@ def main() -> None:
     common = {"model": chosen.model, "dim": chosen.dim, "batch_size": chosen.batch_size}
     with open_world(chosen.device) as world:
         origin = provenance(graph, world.device, __version__)
-        command = shlex.join([f"torchrun --nproc-per-node {world.size} benchmarks/sharded.py", *sys.argv[1:]])
+        command = own_command(("--rows",), f"torchrun --nproc-per-node {world.size} benchmarks/sharded.py")
         place = f"{world.size} processes, {world.backend}, batch {chosen.batch_size}"
         rows = []
         if world.rank == 0:
@@ -91,7 +90,7 @@ def main() -> None:
                     "split": "train", "metric": metric, "value": value, "unit": "s" if "sec" in metric else "B",
                     "seed": 0, "negatives_drawn": drawn, "selected_on": "fixed", "device": origin["device"],
                     "version": origin["version"], "commit": origin["commit"],
-                    "data_sha256": origin["graph_sha256"], "command": command.replace("'", ""),
+                    "data_sha256": origin["graph_sha256"], "command": command,
                 }
                 for metric, value in found.items()
             ]  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
+from collections.abc import Iterable
 
 from staypositive.experiments.paper import load_paper
 from tables.common import Rows, markdown
@@ -26,17 +28,31 @@ def figures(rows: Rows) -> Figures:
     return {place: {metric: statistics.fmean(v) for metric, v in found.items()} for place, found in own.items()}
 
 
+def pairs(
+    rows: Rows, group: str, values: tuple[object, object], names: Iterable[str], datasets: Iterable[str] = DATASETS
+) -> dict[tuple[str, str], tuple[float, float]]:
+    """What rows of Table 2 reach with the first of two values and with the second, by dataset and row."""
+    own, found = figures(rows), {}
+    for dataset, name in itertools.product(datasets, names):
+        first, second = (own.get((dataset, name, f"{group}: {group} {value}")) for value in values)
+        if first and second:
+            found[dataset, name] = first[DATASETS[dataset]], second[DATASETS[dataset]]
+    return found
+
+
+def compared(found: dict[tuple[str, str], tuple[float, float]], *values: str) -> str:
+    """Two values side by side, and the change."""
+    lines = [
+        [dataset, name, DATASETS[dataset].upper(), f"{one:.3f}", f"{other:.3f}", f"{other / one - 1:+.1%}"]
+        for (dataset, name), (one, other) in found.items()
+    ]
+    return markdown(["data", "model", "measured by", *values, "change"], lines)
+
+
 def dropout(rows: Rows) -> str:
     """Every row of Table 2 with dropout 0.4 and without."""
-    own, lines = figures(rows), []
-    for dataset, metric in DATASETS.items():
-        for name in ("DistMult", "SimplE", "spDistMult", "spSimplE"):
-            pair = [own.get((dataset, name, f"dropout: dropout {value}")) for value in (0.4, 0.0)]
-            if pair[0] and pair[1]:
-                with_it, without = pair[0][metric], pair[1][metric]
-                change = f"{without / with_it - 1:+.1%}"
-                lines.append([dataset, name, metric.upper(), f"{with_it:.3f}", f"{without:.3f}", change])
-    return markdown(["data", "model", "measured by", "dropout 0.4", "dropout 0", "change"], lines)
+    found = pairs(rows, "dropout", (0.4, 0.0), ("DistMult", "SimplE", "spDistMult", "spSimplE"))
+    return compared(found, "dropout 0.4", "dropout 0")
 
 
 def variants(rows: Rows, *groups: str, reached: bool = False) -> str:
@@ -54,15 +70,7 @@ def variants(rows: Rows, *groups: str, reached: bool = False) -> str:
 
 def scope(rows: Rows) -> str:
     """The penalty over the batch's rows and over all."""
-    own, lines = figures(rows), []
-    for name in ("spDistMult", "spSimplE"):
-        for dataset, metric in DATASETS.items():
-            pair = [own.get((dataset, name, f"scope: scope {value}")) for value in ("batch", "all")]
-            if pair[0] and pair[1]:
-                batch, every = pair[0][metric], pair[1][metric]
-                change = f"{every / batch - 1:+.1%}"
-                lines.append([dataset, name, metric.upper(), f"{batch:.3f}", f"{every:.3f}", change])
-    return markdown(["data", "model", "measured by", "batch", "all", "change"], lines)
+    return compared(pairs(rows, "scope", ("batch", "all"), ("spDistMult", "spSimplE")), "batch", "all")
 
 
 def paper_and_code(rows: Rows) -> str:

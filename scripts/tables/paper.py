@@ -200,37 +200,33 @@ def _within(means: dict[tuple[str, str], dict[str, float]], share: float = 0.03)
     return f"{met} of {run} within {share:.0%} or better, {total - run} not run yet", verdict
 
 
+RANKED_SETS = ("WN18AM", "FB15k-237AM")
+
+
 def _without_dropout(rows: Rows) -> tuple[str, str]:
     """What dropping dropout costs baselines and sp, where both were run."""
-    own = ablations.figures(rows)
-    costs: dict[str, list[float]] = {}
-    for name in ("DistMult", "spDistMult", "SimplE", "spSimplE"):
-        for dataset in ("WN18AM", "FB15k-237AM"):
-            pair = [own.get((dataset, name, f"dropout: dropout {value}")) for value in (0.4, 0.0)]
-            if pair[0] and pair[1]:
-                costs.setdefault(name, []).append(1 - pair[1]["mrr"] / pair[0]["mrr"])
-    if not costs:
+    names = ("DistMult", "spDistMult", "SimplE", "spSimplE")
+    found = ablations.pairs(rows, "dropout", (0.4, 0.0), names, RANKED_SETS)
+    if not found:
         return OPEN
+    costs: dict[str, list[float]] = {name: [] for name in names}
+    for (_, name), (with_it, without) in found.items():
+        costs[name].append(1 - without / with_it)
     sp, drawn = (
-        [cost for name, found in costs.items() for cost in found if name.startswith("sp") == is_sp]
-        for is_sp in (True, False)
+        [c for name in costs if name.startswith("sp") == is_sp for c in costs[name]] for is_sp in (True, False)
     )
-    said = "; ".join(f"{name} {', '.join(f'{cost:.1%}' for cost in found)}" for name, found in costs.items())
+    said = "; ".join(f"{name} {', '.join(f'{cost:.1%}' for cost in own)}" for name, own in costs.items() if own)
     return said, "reproduced" if max(sp) < 0.01 < min(drawn) else "in part"
 
 
 def _scope(rows: Rows) -> tuple[str, str]:
     """How MRR moves when the penalty runs over all rows."""
-    own, moves = ablations.figures(rows), {}
-    for name in ("spDistMult", "spSimplE"):
-        for dataset in ("WN18AM", "FB15k-237AM"):
-            pair = [own.get((dataset, name, f"scope: scope {value}")) for value in ("batch", "all")]
-            if pair[0] and pair[1]:
-                moves[f"{dataset} {name}"] = pair[1]["mrr"] / pair[0]["mrr"] - 1
-    if not moves:
+    found = ablations.pairs(rows, "scope", ("batch", "all"), ("spDistMult", "spSimplE"), RANKED_SETS)
+    if not found:
         return OPEN
-    said = ", ".join(f"{cell} {move:+.1%}" for cell, move in moves.items())
+    moves = {f"{dataset} {name}": every / batch - 1 for (dataset, name), (batch, every) in found.items()}
     few = [abs(move) < 0.01 for move in moves.values()]
+    said = ", ".join(f"{cell} {move:+.1%}" for cell, move in moves.items())
     return said, "reproduced" if all(few) else "in part" if any(few) else "not"
 
 

@@ -47,7 +47,7 @@ HeaderFlag = Annotated[
 ]
 
 
-def own_command(without: tuple[str, ...]) -> str:
+def own_command(without: tuple[str, ...], program: str = "staypositive") -> str:
     """Return the command that runs, less some options with their values: where a result is put is no part of it."""
     words, kept = iter(sys.argv[1:]), []
     for word in words:
@@ -55,7 +55,7 @@ def own_command(without: tuple[str, ...]) -> str:
             next(words, None)
         elif not word.startswith(tuple(f"{option}=" for option in without)):
             kept.append(word)
-    return shlex.join(["staypositive", *kept])
+    return f"{program} {shlex.join(kept)}"
 
 
 class Speaker:

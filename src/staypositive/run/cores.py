@@ -1,7 +1,7 @@
 """Whether the cores that a training counts on are free.
 
 Threads that share a kernel wait for each other after each. With one of them waiting for a core, all do: on a busy
-machine two threads have been a hundred times slower than one.
+machine two threads can be far slower than one.
 """
 
 from __future__ import annotations
