@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from staypositive.experiments.index import write_rows
-from staypositive.experiments.many import Outcome, validation_measure
+from staypositive.experiments.many import Outcome
 from staypositive.experiments.paper import Cell
 from staypositive.experiments.table2 import Lab, about_row
 from staypositive.graph import KnowledgeGraph, load_graph
@@ -30,6 +30,7 @@ from staypositive.models import BilinearModel, BlockModel
 from staypositive.models.block import Table
 from staypositive.objectives import SecondMoment
 from staypositive.run.fitting import new_engine, new_model, training_facts
+from staypositive.run.measuring import validation_measure
 from staypositive.run.settings import Settings, make_settings
 
 CPU = torch.device("cpu")

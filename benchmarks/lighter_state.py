@@ -12,10 +12,11 @@ import json
 from pathlib import Path
 
 from staypositive.experiments import write_rows
-from staypositive.experiments.many import Schedule, train_many, validation_measure
+from staypositive.experiments.many import Schedule, train_many
 from staypositive.experiments.table2 import Lab, describe
 from staypositive.graph import load_graph
 from staypositive.run.fitting import resolve_device
+from staypositive.run.measuring import validation_measure
 from staypositive.run.settings import make_settings
 
 INDEX = Path(__file__).resolve().parents[1] / "results" / "index.csv"

@@ -3,12 +3,15 @@
     python benchmarks/second_moment.py WN18AM '{"dim": 500, "n3": 0.01}' '{"dim": 500, "n3": 0.03}' --epochs 30
     python benchmarks/second_moment.py FB15k-237AM @settings.jsonl --seeds 3 --keep results --whole FB15k-237
     python benchmarks/second_moment.py FB15k-237AM '{"dim": 512, "dropout": 0.5}' --until 0.35 --every 2
+    python benchmarks/second_moment.py CoDEx-S '{"dim": 512}' '{"dim": 512, "model": "cp"}' --join --seeds 3
 
 Each argument after the dataset is a JSON object of settings of `fit`, or `@file` with one a line. Settings and
 epochs are chosen by validation facts, also where there are labelled triples: by their filtered MRR, or with `--choose
-posterior` by the NLL that the posterior expects. No label is looked at before the test. `--whole` names a dataset
-with the same training facts whose larger test is measured too. `--until` tells how many seconds of training it takes
-to that MRR, filtered by the facts of all splits. With `--graphs`, datasets are read from encoded files there.
+posterior` by the NLL that the posterior expects. No label is looked at before the test. With `--join` the settings
+are members: all are trained, each from seeds of its own, and joined by weights that the same measure chooses, a
+joined model a seed; `--alone` keeps the first member by itself too, and leaves out answer sets. `--whole` names a
+dataset with the same training facts whose larger test is measured too. `--until` tells how many seconds of training
+it takes to that MRR, filtered by the facts of all splits. With `--graphs`, datasets are read from encoded files.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import itertools
 import json
 import math
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +33,16 @@ from staypositive.calibration import Conformal
 from staypositive.evaluation import RankingTask, ranking_metrics
 from staypositive.experiments.index import write_rows
 from staypositive.experiments.kept import keep_background, keep_result
-from staypositive.experiments.many import Outcome, Schedule, train_many, validation_measure
+from staypositive.experiments.many import Outcome, Schedule, train_many
 from staypositive.experiments.paper import Cell
-from staypositive.experiments.table2 import Lab, about_row
+from staypositive.experiments.table2 import Lab, about_row, describe
 from staypositive.graph import KnowledgeGraph, Split, load_graph
 from staypositive.inference import Predictor
 from staypositive.inference.answer_sets import measure_sets
-from staypositive.models import BilinearModel, Scorer
-from staypositive.run.fitting import blank_model, new_engine, new_model, resolve_device, training_facts
+from staypositive.models import JOINED, BilinearModel, Scorer, build_model
+from staypositive.run.fitting import new_engine, new_model, resolve_device, training_facts
+from staypositive.run.joining import choose_weights, joined_model
+from staypositive.run.measuring import validation_measure
 from staypositive.run.settings import Settings, make_settings
 
 COVERAGES = (0.5, 0.8, 0.9, 0.95)
@@ -74,6 +80,9 @@ def main() -> None:
         _say(said, chosen.out)
         return value, outcome
 
+    if chosen.join:
+        _join(chosen, graph, settings, texts, train, device)
+        return
     found, best, began = None, -math.inf, time.perf_counter()
     for place, (one, text) in enumerate(zip(settings, texts, strict=True)):
         if found is not None and time.perf_counter() - began > chosen.search_seconds:
@@ -84,19 +93,68 @@ def main() -> None:
             found, best, number = outcome, value, place
         del outcome
     assert found is not None
-    command = (
-        f"python benchmarks/second_moment.py {chosen.dataset} '{texts[number]}' --model {chosen.model} "
-        f"--epochs {chosen.epochs} --every {chosen.every} --seeds {chosen.seeds}"
-        + (f" --choose {chosen.choose}" if chosen.choose != "mrr" else "")
-        + (f" --patience {chosen.patience}" if chosen.patience else "")
-        + (f" --whole {chosen.whole}" if chosen.whole else "")
-    )
+    command = _command(chosen, [texts[number]])
     lab = Lab(chosen.keep or Path(), device, command, chosen.commit, "second-moment")
     for seed in range(chosen.seeds):
         if seed:
             _, found = train(dataclasses.replace(settings[number], seed=seed), texts[number])
         if chosen.keep:
             _keep(chosen, graph, found, lab)
+
+
+def _command(chosen: argparse.Namespace, texts: list[str]) -> str:
+    """Return the command that gives what is kept."""
+    return (
+        f"python benchmarks/second_moment.py {chosen.dataset} {' '.join(map(repr, texts))} --model {chosen.model} "
+        f"--epochs {chosen.epochs} --every {chosen.every} --seeds {chosen.seeds}"
+        + (f" --choose {chosen.choose}" if chosen.choose != "mrr" else "")
+        + (f" --patience {chosen.patience}" if chosen.patience else "")
+        + (f" --whole {chosen.whole}" if chosen.whole else "")
+        + (" --join" if chosen.join else "")
+        + (" --alone" if chosen.alone else "")
+    )
+
+
+def _join(
+    chosen: argparse.Namespace,
+    graph: KnowledgeGraph,
+    settings: list[Settings],
+    texts: list[str],
+    train: Callable[[Settings, str], tuple[float, Outcome]],
+    device: torch.device,
+) -> None:
+    """Train all settings for each seed, and keep what they give together."""
+    command = _command(chosen, texts)
+    lab, alone = (
+        Lab(chosen.keep or Path(), device, command, chosen.commit, experiment)
+        for experiment in ("second-moment-joined", "second-moment")
+    )
+    measure, names = validation_measure(graph, chosen.valid_facts, chosen.choose), [one.model for one in settings]
+    for seed in range(chosen.seeds):
+        members = [
+            train(dataclasses.replace(one, seed=seed * len(settings) + place), text)[1]
+            for place, (one, text) in enumerate(zip(settings, texts, strict=True))
+        ]
+        models = [member.model.eval() for member in members]
+        choice = choose_weights(models, names, measure)
+        model = joined_model(models, names, choice)
+        said = {"dataset": graph.name, "joined": seed, "weights": [round(weight, 3) for weight in choice.weights]}
+        said |= {"backward": choice.backward_weight, "alone": [round(value, 4) for value in choice.alone]}
+        _say(said | {f"valid_{chosen.choose}": round(choice.value, 4)}, chosen.out)
+        outcome = Outcome(
+            dataclasses.replace(settings[0], model=JOINED, dim=model.dim, seed=seed),
+            model,
+            epochs=max(member.epochs for member in members),
+            seconds=sum(member.seconds for member in members),
+        )
+        if chosen.keep:
+            parts = "; ".join(f"{name}: {describe(one)}" for name, one in zip(names, settings, strict=True))
+            setting = f"{len(settings)} members, weights by validation; {parts}"
+            weights = {f"weight_{place}": weight for place, weight in enumerate(choice.weights)}
+            _keep(chosen, graph, outcome, lab, setting, weights | {"backward_weight": choice.backward_weight})
+            if chosen.alone:
+                first = dataclasses.replace(members[0], settings=dataclasses.replace(settings[0], seed=seed))
+                _keep(chosen, graph, first, alone)
 
 
 def _arguments() -> argparse.Namespace:
@@ -117,6 +175,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--keep", type=Path, help="folder of results to keep the best setting's test ranks in")
     parser.add_argument("--whole", help="a dataset of the same training facts with a larger test")
+    parser.add_argument("--join", action="store_true", help="train all settings, and join what they give")
+    parser.add_argument("--alone", action="store_true", help="with --join, keep the first member by itself too")
     parser.add_argument("--until", type=float, help="train to this MRR of validation, and tell the seconds")
     return parser.parse_args()
 
@@ -132,24 +192,34 @@ def _say(said: dict[str, object], out: Path | None) -> None:
             file.write(json.dumps(said) + "\n")
 
 
-def _keep(chosen: argparse.Namespace, graph: KnowledgeGraph, outcome: Outcome, lab: Lab) -> None:
+def _keep(
+    chosen: argparse.Namespace,
+    graph: KnowledgeGraph,
+    outcome: Outcome,
+    lab: Lab,
+    setting: str = "",
+    chosen_numbers: Mapping[str, float] | None = None,
+) -> None:
     """Keep what the run gives on the test, and on that of the whole dataset."""
-    tests = [(graph, outcome.model)]
+    tests, name = [(graph, outcome.model)], outcome.settings.model
     if chosen.whole:
         whole = _graph(chosen, chosen.whole)
         tests.append((whole, _moved(graph, whole, outcome)))
     for own, model in tests:
-        cell = Cell("second-moment", chosen.model, "second-moment", own.name)
+        cell = Cell("second-moment", name, "second-moment", own.name)
         about = about_row(cell, outcome, own, lab, "valid-positives" if own.valid.has_negatives else "valid")
+        about |= {"setting": setting} if setting else {}
         seconds = about | {"metric": "training_seconds", "value": outcome.seconds, "unit": "s", "split": "train"}
-        rows = [seconds, *_sets(own, model, about)]
-        write_rows(lab.path("rows", f"{own.name}-{chosen.model}-{outcome.settings.seed}", ".csv"), rows)
+        numbers = (chosen_numbers or {}).items()
+        rows = [about | {"metric": metric, "value": value, "split": "valid"} for metric, value in numbers]
+        rows += [seconds, *([] if chosen.alone else _sets(own, model, about))]
+        write_rows(lab.path("rows", f"{own.name}-{name}-{outcome.settings.seed}", ".csv"), rows)
         keep = keep_background if own.test.has_negatives else keep_result
-        path = lab.path("kept", f"{own.name}-{chosen.model}-{outcome.settings.seed}", ".npz")
+        path = lab.path("kept", f"{own.name}-{name}-{outcome.settings.seed}", ".npz")
         keep(own, model, about).write(path)
         if own.test.has_negatives:  # their facts are ranked too
             facts = dataclasses.replace(own, test=Split(own.test.facts))
-            path = lab.path("kept", f"{own.name}-{chosen.model}-{outcome.settings.seed}-ranks", ".npz")
+            path = lab.path("kept", f"{own.name}-{name}-{outcome.settings.seed}-ranks", ".npz")
             keep_result(facts, model, about).write(path)
 
 
@@ -164,20 +234,24 @@ def _sets(graph: KnowledgeGraph, model: BilinearModel, about: dict[str, Any]) ->
         )
         for side, figures in found.items():
             setting = f"coverage {coverage}, {'by relation' if by_relation else 'marginal'}; {about['setting']}"
-            common = about | {"experiment": "conformal", "setting": setting, "split": "test", "side": side}
+            common = about | {"experiment": "conformal-joined" if about["model"] == JOINED else "conformal"}
+            common |= {"setting": setting, "split": "test", "side": side}
             rows += [common | {"metric": name, "value": value} for name, value in figures.items()]
     return rows
 
 
 def _moved(graph: KnowledgeGraph, whole: KnowledgeGraph, outcome: Outcome) -> BilinearModel:
     """Return the model on a graph with more entities, by label; those it was never trained on get rows of zeros."""
-    model = blank_model(whole, outcome.settings).to(outcome.model.entities.device)
+    sizes = outcome.model.settings() | {"n_entities": len(whole.entities)}
+    model = build_model(outcome.settings.model, **sizes).to(outcome.model.entities.device).eval()
     assert list(graph.relations) == list(whole.relations)
     places = torch.tensor([whole.entities.id(label) for label in graph.entities], device=model.entities.device)
     with torch.no_grad():
         model.entities.zero_()
         model.entities[places] = outcome.model.entities
         model.relations.copy_(outcome.model.relations)
+        for name, table in model.shared().items():
+            table.copy_(outcome.model.shared()[name])
     return model
 
 

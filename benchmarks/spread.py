@@ -13,11 +13,12 @@ from pathlib import Path
 import torch
 
 from staypositive.experiments.index import write_rows
-from staypositive.experiments.many import Outcome, validation_measure
+from staypositive.experiments.many import Outcome
 from staypositive.experiments.paper import Cell
 from staypositive.experiments.table2 import Lab, about_row
 from staypositive.graph import load_graph
 from staypositive.run.fitting import new_engine, new_model, training_facts
+from staypositive.run.measuring import validation_measure
 from staypositive.run.settings import make_settings
 
 CPU = torch.device("cpu")

@@ -48,6 +48,7 @@ NAMES = [
     "fit",
     "ingest",
     "inspect_graph",
+    "join_runs",
     "load_graph",
     "load_run",
     "make_settings",

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         StayPositive,
         build_objective,
     )
-    from staypositive.run import Checkpoint, Run, Settings, fit, load_run, make_settings
+    from staypositive.run import Checkpoint, Run, Settings, fit, join_runs, load_run, make_settings
     from staypositive.training import Callback, EpochRecord
 
 __all__ = [
@@ -93,6 +93,7 @@ __all__ = [
     "fit",
     "ingest",
     "inspect_graph",
+    "join_runs",
     "load_graph",
     "load_run",
     "make_settings",

@@ -323,6 +323,25 @@ def test_extend_says_what_is_wrong(
     assert "already holds a run" in said
 
 
+def test_join_makes_one_run_of_two(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call("train", "geo", "--out", tmp_path / "other", *FAST, "--seed", "1", "--no-evaluate")
+    both = tmp_path / "both"
+    report = json.loads(call("join", trained, tmp_path / "other", "--out", both, "--facts", "50", "--json"))
+    assert sum(member["weight"] for member in report["members"]) == pytest.approx(1)
+    assert report["metrics"]["test"]["ranking"]["queries"] == 2438
+    text = call("join", trained, tmp_path / "other", "--out", both, "--force", "--weights", "3,1", "--no-evaluate")
+    assert f"0.75  {trained}" in text
+    assert "tail" in call("predict", both, "--head", "France", "--relation", "borders")
+    code, said = fail(monkeypatch, capsys, "join", trained, tmp_path / "other", "--out", both)
+    assert code == 2
+    assert "already holds a run" in said
+    code, said = fail(monkeypatch, capsys, "join", trained, "--out", tmp_path / "one")
+    assert code == 2
+    assert "two runs or more" in said
+
+
 def test_train_starts_from_a_run(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

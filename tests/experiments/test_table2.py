@@ -29,7 +29,7 @@ from staypositive.experiments.ablations import (
 )
 from staypositive.experiments.figure1 import density, plot_figure1, reliability
 from staypositive.experiments.kept import Kept, keep_background, keep_result
-from staypositive.experiments.many import Outcome, Schedule, _best_of, train_many, validation_measure
+from staypositive.experiments.many import Outcome, Schedule, _best_of, train_many
 from staypositive.experiments.paper import Cell, Paper, load_paper
 from staypositive.experiments.table2 import (
     Lab,
@@ -44,6 +44,7 @@ from staypositive.experiments.table2 import (
 from staypositive.graph import Split
 from staypositive.models import Scorer, build_model
 from staypositive.run.fitting import new_model
+from staypositive.run.measuring import validation_measure
 from staypositive.run.settings import make_settings
 
 CPU = torch.device("cpu")

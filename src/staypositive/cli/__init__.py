@@ -17,6 +17,7 @@ from staypositive.cli.gather import gather_command
 from staypositive.cli.importing import import_pykeen
 from staypositive.cli.ingest import ingest_command
 from staypositive.cli.inspecting import calibrate, evaluate, predict
+from staypositive.cli.joining import join_command
 from staypositive.cli.plan import plan_command
 from staypositive.cli.report import report_command
 from staypositive.cli.reproduce import reproduce_command, results_app
@@ -57,6 +58,7 @@ app.command("calibrate")(calibrate)
 app.command("predict")(predict)
 app.command("discover")(discover_command)
 app.command("extend")(extend_command)
+app.command("join")(join_command)
 app.command("census")(census_command)
 app.command("export")(export_command)
 app.command("import-pykeen")(import_pykeen)

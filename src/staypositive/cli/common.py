@@ -140,11 +140,11 @@ def keep_run(run: Run, folder: Path, speaker: Speaker) -> None:
         run.save(folder)
 
 
-def parse_split(text: str | None) -> tuple[float, ...] | None:
+def parse_numbers(text: str | None, what: str = "three shares") -> tuple[float, ...] | None:
     """Turn `0.8,0.1,0.1` into numbers."""
     if text is None:
         return None
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise typer.BadParameter(f"expected three shares such as 0.8,0.1,0.1, got {text!r}") from None
+        raise typer.BadParameter(f"expected {what} such as 0.8,0.1,0.1, got {text!r}") from None

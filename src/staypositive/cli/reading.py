@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from staypositive.cli.common import HeaderFlag, SplitFlag, parse_split
+from staypositive.cli.common import HeaderFlag, SplitFlag, parse_numbers
 from staypositive.completion import complete_data
 from staypositive.errors import InputError
 from staypositive.graph import KnowledgeGraph, RdfTerms, Sparql, load_graph
@@ -59,7 +59,7 @@ class Reading:
         if self.query is not None:
             source = Sparql(data, _query(self.query), page=self.page, timeout=self.timeout)
         terms = RdfTerms(literals=self.literals, blank_nodes=self.blank_nodes, prefixes=self.shorten)
-        return load_graph(source, split=parse_split(self.split), header=self.header, seed=seed, terms=terms)
+        return load_graph(source, split=parse_numbers(self.split), header=self.header, seed=seed, terms=terms)
 
 
 def reads_graph(command: Callable[..., None]) -> Callable[..., None]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, Speaker, SplitFlag, VerboseFlag, parse_split
+from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, Speaker, SplitFlag, VerboseFlag, parse_numbers
 from staypositive.cli.flags import ObjectiveName, with_settings_flags
 from staypositive.completion import complete_data
 from staypositive.errors import SettingError
@@ -68,7 +68,7 @@ def tune(
 
     speaker = Speaker(as_json, quiet, verbose)
     fixed = {name: value for name, value in settings.items() if value is not None}
-    graph = load_graph(data, split=parse_split(split), header=header, seed=fixed.get("seed", 0))
+    graph = load_graph(data, split=parse_numbers(split), header=header, seed=fixed.get("seed", 0))
     wanted = _space(graph, space, preset, objective).with_fixed(**fixed)
     sampler = "grid" if preset else sampler
     folder = out or Path("runs") / f"tune-{graph.name}"

@@ -18,11 +18,12 @@ from staypositive.errors import InputError
 from staypositive.evaluation import rank_facts, ranking_metrics
 from staypositive.experiments.index import Row
 from staypositive.experiments.kept import Kept, keep_result
-from staypositive.experiments.many import Outcome, train_many, validation_measure
+from staypositive.experiments.many import Outcome, train_many
 from staypositive.experiments.paper import Cell, Paper
 from staypositive.experiments.table2 import Lab, about_row, chosen_records, settings_of_record
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, Scorer
+from staypositive.run.measuring import validation_measure
 from staypositive.run.settings import Settings, make_settings
 
 SAMPLED = 1_000_000

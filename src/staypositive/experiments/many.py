@@ -10,20 +10,17 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from staypositive.calibration import Background, Posterior
 from staypositive.errors import InputError, StayPositiveError
-from staypositive.evaluation import RankingTask, negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph
-from staypositive.models import BilinearModel, BlockModel, Scorer
+from staypositive.models import BilinearModel, BlockModel
 from staypositive.objectives import NegativeSampling, StayPositive
 from staypositive.run.fitting import blank_model, new_engine, new_model, new_optimiser, training_facts
+from staypositive.run.measuring import Measure
 from staypositive.run.settings import Settings
 from staypositive.training import AdaGrad, Engine
 from staypositive.training.fused import why_not
@@ -62,9 +59,6 @@ class Outcome:
     curve: list[tuple[int, float]] = field(default_factory=list)
     seconds: float = 0.0
     """This run's share of the time that its pack trained."""
-
-
-Measure = Callable[[BilinearModel], float]
 
 
 class _Runs(Protocol):
@@ -243,42 +237,3 @@ def _look(outcome: Outcome, measure: Measure, best: dict[int, dict[str, Tensor]]
     if value > outcome.best_value:
         outcome.best_epoch, outcome.best_value = outcome.epochs, value
         best[id(outcome)] = {name: weight.detach().clone() for name, weight in outcome.model.state_dict().items()}
-
-
-def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, monitor: str | None = None) -> Measure:
-    """Return what picks epochs and settings: −NLL of labelled validation triples where there are, else filtered MRR.
-
-    `most_facts` limits the facts that are looked at, evenly spaced. `monitor` may ask for `mrr` where there are
-    labels, or for `posterior`: −NLL as the posterior expects it, by facts and their background alone.
-    """
-    valid = graph.valid
-    if valid.has_negatives and monitor not in ("mrr", "posterior"):
-        signs = valid.signs
-
-        def by_nll(model: BilinearModel) -> float:
-            with torch.no_grad():
-                triples = torch.as_tensor(valid.triples, device=model.entities.device)
-                logits = model.logit(*triples.unbind(1)).double().cpu().numpy()
-            return -negative_log_likelihood(logits, signs) if np.isfinite(logits).all() else -math.inf
-
-        return by_nll
-    facts, known = valid.facts, graph.facts("train", "valid")
-    if most_facts is not None and most_facts < len(facts):
-        facts = facts[np.linspace(0, len(facts) - 1, most_facts).astype(np.int64)]
-
-    if monitor == "posterior":
-
-        def by_posterior(model: BilinearModel) -> float:
-            background = Background(graph, Scorer(model))
-            features, rivals = background.features(facts), background.rivals(facts)
-            return -min(Posterior.expected_losses(features, rivals if len(rivals) else None).values())
-
-        return by_posterior
-
-    task = cache(partial(RankingTask, facts, known, len(graph.entities)))
-
-    def by_mrr(model: BilinearModel) -> float:
-        with torch.no_grad():
-            return ranking_metrics(task(model.entities.device).rank(Scorer(model).asked()))["mrr"]
-
-    return by_mrr

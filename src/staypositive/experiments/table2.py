@@ -20,11 +20,12 @@ import torch
 
 from staypositive.errors import StayPositiveError
 from staypositive.experiments.kept import Kept, keep_result
-from staypositive.experiments.many import Outcome, Schedule, side_by_side, train_many, validation_measure
+from staypositive.experiments.many import Outcome, Schedule, side_by_side, train_many
 from staypositive.experiments.paper import Cell, Paper, Rule
 from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
 from staypositive.objectives import SecondMoment
+from staypositive.run.measuring import validation_measure
 from staypositive.run.provenance import code_commit, device_name
 from staypositive.run.settings import Settings, make_settings
 from staypositive.version import __version__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ from staypositive.errors import SettingError
 from staypositive.models.block import TABLES, BlockModel, Table, Term
 from staypositive.models.contract import BOUNDS, BilinearModel, evaluating
 from staypositive.models.hole import HolE
+from staypositive.models.joined import JOINED, Joined, join
 from staypositive.models.moments import LinearMap, RowMoments, ScoreMoments, score_moments
 from staypositive.models.ntn import Ntn
 from staypositive.models.prior import CLOSED_WORLD, logit, resolve_prior_score
@@ -35,19 +36,30 @@ def build_model(name: str, n_entities: int, n_relations: int, dim: int, **settin
     >>> build_model("complex", n_entities=10, n_relations=2, dim=8).entities.shape
     torch.Size([10, 16])
     """
+    if name == JOINED:
+        return Joined(n_entities, n_relations, dim, build=build_model, **settings)
     if name not in MODELS:
         raise SettingError(f"expected a model among {', '.join(MODELS)}, got {name!r}")
     return MODELS[name](n_entities, n_relations, dim, **settings)
 
 
+def join_models(
+    models: Sequence[BilinearModel], names: Sequence[str], weights: Sequence[float] | None = None
+) -> BilinearModel:
+    """Return models of the same entities and relations as one, each by its name and weight, by default all alike."""
+    return join(models, names, weights or [1 / len(models)] * len(models), build_model)
+
+
 __all__ = [
     "BOUNDS",
     "CLOSED_WORLD",
+    "JOINED",
     "MODELS",
     "TABLES",
     "BilinearModel",
     "BlockModel",
     "HolE",
+    "Joined",
     "LinearMap",
     "Ntn",
     "Rescal",
@@ -60,6 +72,7 @@ __all__ = [
     "Tucker",
     "build_model",
     "evaluating",
+    "join_models",
     "logit",
     "resolve_prior_score",
     "score_moments",

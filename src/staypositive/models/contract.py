@@ -15,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +36,8 @@ class BilinearModel(nn.Module, ABC):
     A parameter that a subclass adds is a table too, of which every step updates every row.
 
     With `reciprocal` each relation r has a second row, number r + |R|, for the facts read backwards: (t, r + |R|, h).
-    A triple then has two scores, and its score is their mean; ranking alone uses the asked direction.
+    A triple then has two scores, and its score is their mean; ranking uses the asked direction, and of the other
+    `backward_weight` times as much.
 
     `bound="tanh"` keeps each row entry in (-1, 1) and scales scores to fill (-score_bound, score_bound), the paper's
     practical consideration; `bound="identity"` leaves weights as they are, at scale 1.
@@ -56,6 +57,7 @@ class BilinearModel(nn.Module, ABC):
         prior_score: float = 0.0,
         dropout: float = 0.0,
         reciprocal: bool = False,
+        backward_weight: float = 0.0,
     ) -> None:
         super().__init__()
         if min(n_entities, n_relations, dim) < 1:
@@ -70,14 +72,17 @@ class BilinearModel(nn.Module, ABC):
             raise SettingError(f"prior_score (ψ) must be a finite number, got {prior_score}")
         if not 0 <= dropout < 1:
             raise SettingError(f"dropout must lie in [0, 1), got {dropout}")
+        if not 0 <= backward_weight <= 1:
+            raise SettingError(f"backward_weight must lie in [0, 1], got {backward_weight}")
         self.n_entities, self.n_relations, self.dim = n_entities, n_relations, dim
         self.bound, self.score_bound = bound, float(score_bound)
         self.prior_score, self.dropout, self.reciprocal = float(prior_score), float(dropout), bool(reciprocal)
+        self.backward_weight = float(backward_weight)
         self.scale = self.score_bound / self.peak() if bound == "tanh" else 1.0
         self.entities = nn.Parameter(torch.zeros(n_entities, self.entity_width()))
         self.relations = nn.Parameter(torch.zeros(n_relations * (1 + self.reciprocal), self.relation_width()))
 
-    rows_are_free: ClassVar[bool] = True
+    rows_are_free: bool = True
     """Whether any vector within the bound is some entity's row: then a new one's can be solved for."""
 
     # -- must define --------------------------------------------------------------------------------------------
@@ -165,6 +170,7 @@ class BilinearModel(nn.Module, ABC):
             "prior_score": self.prior_score,
             "dropout": self.dropout,
             "reciprocal": self.reciprocal,
+            **({"backward_weight": self.backward_weight} if self.backward_weight else {}),
         } | self.extra_settings()
 
     def entity_rows(self, ids: Tensor | None = None) -> Tensor:

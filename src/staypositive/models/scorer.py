@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -12,11 +14,15 @@ from staypositive.models.moments import LinearMap
 class Scorer:
     """A model's answers, with its rows formed once: what ranking and prediction use.
 
-    With reciprocal relations a score is the mean of both directions, or, for `asked`, that of the asked one alone.
+    With reciprocal relations a triple has two scores, as it is asked for and backwards. Its score is their mean, or,
+    for `asked`, that of the asked direction and the model's `backward_weight` times the other.
     """
 
     def __init__(self, model: BilinearModel, *, asked: bool = False) -> None:
         self.model, self.is_asked = model, asked
+        self.own, self.backward = 1.0, 0.0
+        if model.reciprocal:
+            self.own, self.backward = (1.0, model.backward_weight) if asked else (0.5, 0.5)
         with evaluating(model):
             self.entity_rows = model.entity_rows().detach()
             self.relation_rows = model.relation_rows().detach()
@@ -38,11 +44,10 @@ class Scorer:
     def triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Return φ of triples given by ids, shape (n,)."""
         model, head_rows, tail_rows = self.model, self.entity_rows[heads], self.entity_rows[tails]
-        scores = model.score_rows(head_rows, self.relation_rows[relations], tail_rows)
-        if model.reciprocal and not self.is_asked:
-            backwards = self.relation_rows[relations + model.n_relations]
-            scores = (scores + model.score_rows(tail_rows, backwards, head_rows)) / 2
-        return scores
+        return self._mixed(
+            lambda: model.score_rows(head_rows, self.relation_rows[relations], tail_rows),
+            lambda: model.score_rows(tail_rows, self.relation_rows[relations + model.n_relations], head_rows),
+        )
 
     def tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """Return φ of every tail for each (head, relation), shape (n, |E|): one matrix product."""
@@ -55,46 +60,50 @@ class Scorer:
     def relations(self, heads: Tensor, tails: Tensor) -> Tensor:
         """Return φ of every relation for each (head, tail), shape (n, |R|)."""
         model, head_rows, tail_rows = self.model, self.entity_rows[heads], self.entity_rows[tails]
-        own = self.relation_rows[: model.n_relations]
-        scores = model.relation_query(head_rows, tail_rows) @ own.T
-        if model.reciprocal and not self.is_asked:
-            backwards = self.relation_rows[model.n_relations :]
-            scores = (scores + model.relation_query(tail_rows, head_rows) @ backwards.T) / 2
-        return scores
+        return self._mixed(
+            lambda: model.relation_query(head_rows, tail_rows) @ self.relation_rows[: model.n_relations].T,
+            lambda: model.relation_query(tail_rows, head_rows) @ self.relation_rows[model.n_relations :].T,
+        )
 
     def forms(self, relation: int) -> tuple[LinearMap, LinearMap]:
         """Return what turns head rows into tail queries for a relation, and tail rows into head queries."""
         model, row = self.model, self.relation_rows[relation]
-        if not model.reciprocal or self.is_asked:
+        if not self.backward:
             return lambda rows: model.tail_query(rows, row), lambda rows: model.head_query(rows, row)
         back = self.relation_rows[relation + model.n_relations]
         return (
-            lambda rows: (model.tail_query(rows, row) + model.head_query(rows, back)) / 2,
-            lambda rows: (model.head_query(rows, row) + model.tail_query(rows, back)) / 2,
+            lambda rows: self._mixed(lambda: model.tail_query(rows, row), lambda: model.head_query(rows, back)),
+            lambda rows: self._mixed(lambda: model.head_query(rows, row), lambda: model.tail_query(rows, back)),
         )
 
     def tail_queries(self, heads: Tensor, relations: Tensor) -> Tensor:
         """Return q with φ = q · tail row, for each (head, relation), shape (n, entity width)."""
         model, rows = self.model, self.entity_rows[heads]
-        queries = model.tail_query(rows, self.relation_rows[relations])
-        if model.reciprocal and not self.is_asked:
-            queries = (queries + model.head_query(rows, self.relation_rows[relations + model.n_relations])) / 2
-        return queries
+        return self._mixed(
+            lambda: model.tail_query(rows, self.relation_rows[relations]),
+            lambda: model.head_query(rows, self.relation_rows[relations + model.n_relations]),
+        )
 
     def head_queries(self, relations: Tensor, tails: Tensor) -> Tensor:
         """Return q with φ = q · head row, for each (relation, tail), shape (n, entity width)."""
         model, rows = self.model, self.entity_rows[tails]
         if not model.reciprocal:
             return model.head_query(rows, self.relation_rows[relations])
-        queries = model.tail_query(rows, self.relation_rows[relations + model.n_relations])
-        if not self.is_asked:
-            queries = (queries + model.head_query(rows, self.relation_rows[relations])) / 2
-        return queries
+        return self._mixed(
+            lambda: model.tail_query(rows, self.relation_rows[relations + model.n_relations]),
+            lambda: model.head_query(rows, self.relation_rows[relations]),
+        )
 
     def relation_gradients(self, heads: Tensor, tails: Tensor) -> Tensor:
         """Return dφ of (head, ·, tail) by the relation's rows, both of them side by side where it has two."""
         model, head_rows, tail_rows = self.model, self.entity_rows[heads], self.entity_rows[tails]
         own = model.relation_query(head_rows, tail_rows)
-        if not model.reciprocal or self.is_asked:
+        if not self.backward:
             return own
-        return torch.cat([own, model.relation_query(tail_rows, head_rows)], dim=-1) / 2
+        return torch.cat([self.own * own, self.backward * model.relation_query(tail_rows, head_rows)], dim=-1)
+
+    def _mixed(self, own: Callable[[], Tensor], backward: Callable[[], Tensor]) -> Tensor:
+        """Return what the asked direction and the other give, each by its weight; one without is not formed."""
+        if not self.backward:
+            return own()
+        return self.own * own() + self.backward * backward()

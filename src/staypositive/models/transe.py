@@ -6,8 +6,6 @@ Written out, φ = b − ‖h‖² − ‖r‖² − ‖t‖² − 2 h·r + 2 h·
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -20,7 +18,7 @@ class TransE(BilinearModel):
     With the tanh bound the offset lies between 0 and the largest squared distance, so that scores fill (−I, I).
     """
 
-    rows_are_free: ClassVar[bool] = False
+    rows_are_free = False
 
     def entity_width(self) -> int:
         """One point."""

@@ -2,6 +2,7 @@
 
 from staypositive.run.checkpoint import Checkpoint
 from staypositive.run.fitting import fit, monitor_of, new_model, resolve_device
+from staypositive.run.joining import join_runs
 from staypositive.run.packaged import is_packaged, packaged_runs
 from staypositive.run.run import Run, load_run
 from staypositive.run.settings import Settings, make_settings
@@ -12,6 +13,7 @@ __all__ = [
     "Settings",
     "fit",
     "is_packaged",
+    "join_runs",
     "load_run",
     "make_settings",
     "monitor_of",

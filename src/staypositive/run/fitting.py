@@ -15,7 +15,7 @@ from staypositive.errors import DivergedError, InputError, SettingError, Stopped
 from staypositive.evaluation import negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph, StreamedSplit
 from staypositive.inference import Predictor
-from staypositive.models import BilinearModel, Scorer, build_model, resolve_prior_score
+from staypositive.models import JOINED, BilinearModel, Scorer, build_model, resolve_prior_score
 from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
 from staypositive.run.cores import warn_if_busy
@@ -163,6 +163,8 @@ def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
 
 def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     """Build the model that the settings describe, all weights zero; on torch's `meta` device, its shapes alone."""
+    if settings.model == JOINED:
+        raise SettingError("a joined model is made of trained runs, by `staypositive join`, and not trained itself")
     sizes = len(graph.entities), len(graph.relations)
     density = len(graph.train) / (sizes[0] ** 2 * sizes[1])
     extra: dict[str, Any] = {}

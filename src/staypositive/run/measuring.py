@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from staypositive.calibration import BackgroundLogistic, Platt, Posterior
+from staypositive.calibration import Background, BackgroundLogistic, Platt, Posterior
 from staypositive.errors import InputError
 from staypositive.evaluation import (
     DEFAULT_MEMORY,
     SIDES,
     TIES,
+    RankingTask,
     Ranks,
     classification_metrics,
+    negative_log_likelihood,
     rank_facts,
     rank_sampled,
     ranking_metrics,
@@ -23,7 +28,11 @@ from staypositive.evaluation import (
 )
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Predictor
+from staypositive.models import BilinearModel, Scorer
 from staypositive.objectives import Objective, SecondMoment
+
+Measure = Callable[[BilinearModel], float]
+"""What tells models apart by validation; larger is better."""
 
 FILTERS = {"train": ("train",), "valid": ("train", "valid"), "test": ("train", "valid", "test")}
 """The splits whose facts are filtered when ranking each split; validation never sees test."""
@@ -138,3 +147,42 @@ def best_calibrator(graph: KnowledgeGraph, objective: Objective) -> str | None:
         if len(valid.facts) >= ENOUGH_FACTS:
             return Posterior.name
     return Platt.name if has_labels else None
+
+
+def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, monitor: str | None = None) -> Measure:
+    """Return what picks epochs and settings: −NLL of labelled validation triples where there are, else filtered MRR.
+
+    `most_facts` limits the facts that are looked at, evenly spaced. `monitor` may ask for `mrr` where there are
+    labels, or for `posterior`: −NLL as the posterior expects it, by facts and their background alone.
+    """
+    valid = graph.valid
+    if valid.has_negatives and monitor not in ("mrr", "posterior"):
+        signs = valid.signs
+
+        def by_nll(model: BilinearModel) -> float:
+            with torch.no_grad():
+                triples = torch.as_tensor(valid.triples, device=model.entities.device)
+                logits = model.logit(*triples.unbind(1)).double().cpu().numpy()
+            return -negative_log_likelihood(logits, signs) if np.isfinite(logits).all() else -math.inf
+
+        return by_nll
+    facts, known = valid.facts, graph.facts("train", "valid")
+    if most_facts is not None and most_facts < len(facts):
+        facts = facts[np.linspace(0, len(facts) - 1, most_facts).astype(np.int64)]
+
+    if monitor == "posterior":
+
+        def by_posterior(model: BilinearModel) -> float:
+            background = Background(graph, Scorer(model))
+            features, rivals = background.features(facts), background.rivals(facts)
+            return -min(Posterior.expected_losses(features, rivals if len(rivals) else None).values())
+
+        return by_posterior
+
+    task = cache(partial(RankingTask, facts, known, len(graph.entities)))
+
+    def by_mrr(model: BilinearModel) -> float:
+        with torch.no_grad():
+            return ranking_metrics(task(model.entities.device).rank(Scorer(model).asked()))["mrr"]
+
+    return by_mrr

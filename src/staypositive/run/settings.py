@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from staypositive.errors import SettingError
-from staypositive.models import BOUNDS, CLOSED_WORLD, MODELS
+from staypositive.models import BOUNDS, CLOSED_WORLD, JOINED, MODELS
 from staypositive.objectives import OBJECTIVES, Objective, StayPositive, build_objective, objective_options
 from staypositive.objectives.objective import option
 from staypositive.training import ENGINES, MONITORS, OPTIMISERS, PRECISIONS
 from staypositive.typed import misfit, misfit_of
+
+_MADE = {"model": (JOINED,)}
+"""What a run may have and a training cannot choose."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Settings:
             choices, value = field.metadata["choices"], getattr(self, field.name)
             if isinstance(value, float) and not math.isfinite(value):
                 raise SettingError(f"{field.name} must be a finite number, got {value}")
-            if choices and value is not None and value not in choices:
+            if choices and value is not None and value not in (*choices, *_MADE.get(field.name, ())):
                 raise SettingError(f"{field.name} is one of {', '.join(map(str, choices))}, got {value!r}")
         if self.accumulator is not None and self.accumulator < 0:
             raise SettingError(f"accumulator must not be negative, got {self.accumulator}")

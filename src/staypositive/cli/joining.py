@@ -1,0 +1,75 @@
+"""`staypositive join`: several runs of one graph as one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import typer
+
+from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag, parse_numbers
+from staypositive.cli.stopping import require_free
+from staypositive.cli.tables import evaluation_tables
+from staypositive.run import join_runs, load_run
+from staypositive.run.joining import CHOICES, MOST_FACTS, most_tries
+from staypositive.run.measuring import best_calibrator
+
+if TYPE_CHECKING:
+    ChooseName: TypeAlias = str
+else:
+    ChooseName = Literal[CHOICES]
+
+
+def join_command(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of two runs or more, of the same graph.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the joined run.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="W,W,...", help="The runs' weights.", show_default="chosen on validation facts"),
+    ] = None,
+    choose: Annotated[
+        ChooseName, typer.Option(help="What weights are chosen by: MRR, or the NLL that the posterior expects.")
+    ] = "mrr",
+    facts: Annotated[int, typer.Option(min=1, help="Validation facts to look at, at most.")] = MOST_FACTS,
+    evaluate: Annotated[bool, typer.Option(help="Measure the test split of the joined run.")] = True,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = False,
+) -> None:
+    """Join trained runs into one that ranks and tells better than each of them.
+
+    The weighted sum of bilinear models is a bilinear model, whose rows are theirs side by side. So a joined run does
+    all that a run does, and costs as much as its members do together. Members that differ help most: train them with
+    other seeds, models, or options. Weights are chosen on validation facts; a run that does not help is left out.
+
+    Examples:
+      staypositive train geo --model complex --objective second-moment --dim 64 --seed 0 --out runs/a
+
+      staypositive train geo --model cp --objective second-moment --dim 64 --seed 1 --out runs/b
+
+      staypositive join runs/a runs/b --out runs/both
+
+    """
+    speaker = Speaker(as_json, quiet, verbose)
+    held = [load_run(folder) for folder in runs]
+    require_free(out, force)
+    given = parse_numbers(weights, "weights")
+    with speaker.progress("joining", most_tries(len(held))) as advance:
+        joined = join_runs(held, weights=given, choose=choose, most_facts=facts, progress=advance)
+    members = [
+        {"run": str(folder), "model": run.settings.model, "weight": member["weight"]}
+        for folder, run, member in zip(runs, held, joined.provenance["members"], strict=True)
+    ]
+    for member in members:
+        speaker.say(f"{member['weight']:.2f}  {member['run']} ({member['model']})")
+    method = best_calibrator(joined.graph, joined.settings.objective)
+    if method:
+        joined.calibrate(method)
+    if evaluate and len(joined.graph.test):
+        with speaker.progress("ranking", 2 * len(joined.graph.test.facts)) as advance:
+            report = joined.evaluate("test", progress=advance)
+        evaluation_tables(speaker, "test", report)
+    joined.save(out)
+    speaker.say(f"saved in {out}")
+    speaker.result({"run": str(out), "members": members, "metrics": joined.metrics})

@@ -1,0 +1,163 @@
+"""Several runs of one graph as one: their models joined, with weights chosen on validation facts.
+
+Models of different kinds, settings or seeds err differently, and the weighted sum of their scores errs less than any
+of them (Caruana et al. 2004 choose such weights as here). It is a bilinear model again, so that a joined run does all
+that a run does; it costs as much as all its members.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staypositive.errors import InputError, SettingError
+from staypositive.models import JOINED, BilinearModel, join_models
+from staypositive.run.measuring import Measure, validation_measure
+from staypositive.run.provenance import provenance
+from staypositive.run.run import Run
+from staypositive.version import __version__
+
+CHOICES = ("mrr", "posterior")
+"""What weights may be chosen by: filtered MRR, or the NLL that the posterior expects."""
+MOST_FACTS = 3000
+"""Validation facts that are looked at, unless said otherwise."""
+STEPS = (0.5, 0.3, 0.15)
+"""How far towards one of the models the weights may move at once."""
+ROUNDS = 8
+BACKWARD = (0.15, 0.3, 0.5)
+"""Weights of the backward reading that are tried, where relations are reciprocal."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How models are joined, and what that gives by the measure that chose."""
+
+    weights: tuple[float, ...]
+    """One a model, of sum 1; 0 leaves it out."""
+    backward_weight: float
+    value: float
+    alone: tuple[float, ...]
+    """What each model gives by itself."""
+
+
+def join_runs(
+    runs: Sequence[Run],
+    *,
+    weights: Sequence[float] | None = None,
+    choose: str = "mrr",
+    most_facts: int | None = MOST_FACTS,
+    progress: Callable[[int], Any] | None = None,
+) -> Run:
+    """Return runs of the same graph and objective as one run, without a calibrator.
+
+    `weights` are the members', or else chosen by validation facts: by their `mrr`, or by the NLL that the `posterior`
+    expects. A member whose weight comes out as 0 is left out.
+    """
+    _require_alike(runs)
+    if choose not in CHOICES:
+        raise SettingError(f"weights are chosen by {' or '.join(CHOICES)}, got {choose!r}")
+    first, models, names = runs[0], [run.model for run in runs], [run.settings.model for run in runs]
+    if weights is not None:
+        chosen = Choice(_shares(weights, len(runs)), 0.0, 0.0, ())
+    elif len(first.graph.valid.facts) == 0:
+        raise InputError(f"{first.graph.name} has no validation facts to choose weights by: give the weights")
+    else:
+        measure = validation_measure(first.graph, most_facts, choose)
+        chosen = choose_weights(models, names, measure, progress)
+    model = joined_model(models, names, chosen)
+    settings = dataclasses.replace(first.settings, model=JOINED, dim=model.dim)
+    members = [
+        {
+            "weight": weight, "settings": run.settings.as_dict(), "best_epoch": run.best_epoch,
+            "commit": run.provenance.get("commit", ""), "version": run.provenance.get("version", ""),
+        }
+        for run, weight in zip(runs, chosen.weights, strict=True)
+    ]  # fmt: skip
+    origin = provenance(first.graph, model.entities.device, __version__) | {
+        "members": members,
+        "weights_chosen_by": "given" if weights is not None else choose,
+    }
+    return Run(first.graph, model, settings, (), 0, origin)
+
+
+def choose_weights(
+    models: Sequence[BilinearModel],
+    names: Sequence[str],
+    measure: Measure,
+    progress: Callable[[int], Any] | None = None,
+) -> Choice:
+    """Choose weights a step at a time: of all steps towards a model the one that gains most, until none gains.
+
+    Then the weight of the backward reading is chosen. `progress` is told of each joined model that was measured.
+    """
+
+    def measured(weights: tuple[float, ...], backward: float = 0.0) -> float:
+        value = measure(joined_model(models, names, Choice(weights, backward, 0.0, ())))
+        if progress:
+            progress(1)
+        return value
+
+    corners = [tuple(float(place == other) for other in range(len(models))) for place in range(len(models))]
+    alone = tuple(map(measured, corners))
+    best = max(alone)
+    weights = corners[alone.index(best)]
+    for _ in range(ROUNDS):
+        steps = [_towards(weights, corner, step) for corner in corners for step in STEPS]
+        tried = {moved: measured(moved) for moved in steps if moved != weights}
+        moved = max(tried, key=tried.__getitem__)
+        if tried[moved] <= best:
+            break
+        weights, best = moved, tried[moved]
+    backward = 0.0
+    if models[0].reciprocal:
+        by_weight = {0.0: best} | {weight: measured(weights, weight) for weight in BACKWARD}
+        backward = max(by_weight, key=by_weight.__getitem__)
+        best = by_weight[backward]
+    return Choice(weights, backward, best, alone)
+
+
+def most_tries(count: int) -> int:
+    """Return how many joined models are measured, at most, to choose the weights of so many."""
+    return count + ROUNDS * count * len(STEPS) + len(BACKWARD)
+
+
+def joined_model(models: Sequence[BilinearModel], names: Sequence[str], choice: Choice) -> BilinearModel:
+    """Return the models that have a weight as one."""
+    kept = [place for place, weight in enumerate(choice.weights) if weight]
+    model = join_models(
+        [models[place] for place in kept], [names[place] for place in kept], [choice.weights[place] for place in kept]
+    )
+    model.backward_weight = choice.backward_weight
+    return model
+
+
+def _towards(weights: tuple[float, ...], corner: tuple[float, ...], step: float) -> tuple[float, ...]:
+    return tuple((1 - step) * own + step * other for own, other in zip(weights, corner, strict=True))
+
+
+def _shares(weights: Sequence[float], count: int) -> tuple[float, ...]:
+    if len(weights) != count:
+        raise SettingError(f"there are {count} runs and {len(weights)} weights")
+    if not all(0 <= weight < float("inf") for weight in weights) or not sum(weights):
+        raise SettingError(f"weights are numbers from 0, not all of them 0, got {list(weights)}")
+    return tuple(weight / sum(weights) for weight in weights)
+
+
+def _require_alike(runs: Sequence[Run]) -> None:
+    """Refuse runs whose scores cannot be added up."""
+    if len(runs) < 2:
+        raise InputError("joining takes two runs or more")
+    first = runs[0]
+    for other in runs[1:]:
+        if other.graph.fingerprint != first.graph.fingerprint:
+            raise InputError(
+                f"runs to be joined have the same graph: one is of {first.graph.name}, another of {other.graph.name}"
+                + (", with other facts" if other.graph.name == first.graph.name else "")
+            )
+        if other.settings.objective.name != first.settings.objective.name:
+            raise InputError(
+                f"runs to be joined were trained by the same objective, so that scores mean the same: one is by "
+                f"{first.settings.objective.name}, another by {other.settings.objective.name}"
+            )

@@ -1,0 +1,110 @@
+"""Runs of one graph joined into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import staypositive as sp
+from conftest import planted_graph
+from staypositive.errors import InputError, SettingError
+from staypositive.graph.knowledge_graph import encode
+from staypositive.inference.census import take_census
+from staypositive.run.joining import choose_weights, joined_model
+from staypositive.run.measuring import validation_measure
+
+FAST: dict[str, Any] = {"objective": "second-moment", "epochs": 3, "batch_size": 128, "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[sp.Run]:
+    graph = planted_graph()
+    kinds = [("complex", 6), ("cp", 4), ("tucker", 4)]
+    return [sp.fit(graph, model=model, dim=dim, seed=seed, **FAST) for seed, (model, dim) in enumerate(kinds)]
+
+
+def test_joined_no_worse_on_validation_than_each(runs: list[sp.Run]) -> None:
+    measure = validation_measure(runs[0].graph, None, "mrr")
+    models, names = [run.model for run in runs], [run.settings.model for run in runs]
+    told: list[int] = []
+    choice = choose_weights(models, names, measure, told.append)
+    assert choice.alone == pytest.approx([measure(model) for model in models])
+    assert choice.value >= max(choice.alone)
+    assert sum(choice.weights) == pytest.approx(1)
+    assert choice.value == pytest.approx(measure(joined_model(models, names, choice)))
+    assert len(told) >= 3
+
+
+def test_a_joined_run_does_what_a_run_does(runs: list[sp.Run], tmp_path: Path) -> None:
+    joined = sp.join_runs(runs, weights=[2, 1, 1])
+    facts = torch.as_tensor(runs[0].graph.test.facts).T
+    with torch.no_grad():
+        expected = sum(w * run.model.score(*facts) for w, run in zip((0.5, 0.25, 0.25), runs, strict=True))
+        torch.testing.assert_close(joined.model.score(*facts), expected)
+    assert [member["weight"] for member in joined.provenance["members"]] == [0.5, 0.25, 0.25]
+    joined.calibrate("posterior")
+    joined.evaluate("test")
+    again = sp.load_run(joined.save(tmp_path / "joined"))
+    assert again.settings.model == "joined"
+    assert again.provenance["members"][1]["settings"]["model"] == "cp"
+    one, other = (run.predict(head="p0", relation="ally", top=5) for run in (joined, again))
+    np.testing.assert_allclose(one["probability"], other["probability"], rtol=1e-6)
+    assert len(again.answer_set(head="p0", relation="ally", coverage=0.8)) > 0
+    assert len(take_census(again.predictor)) == 3
+    grown = again.with_entities([("even", "ally", "p0"), ("p2", "ally", "even"), ("even", "rival", "p5")])
+    assert len(grown.predict(head="even", relation="ally", top=3)) == 3
+
+
+def test_weights_by_what_the_posterior_expects(runs: list[sp.Run]) -> None:
+    joined = sp.join_runs(runs[:2], choose="posterior")
+    measure = validation_measure(runs[0].graph, None, "posterior")
+    assert measure(joined.model) >= max(measure(run.model) for run in runs[:2])
+    assert joined.provenance["weights_chosen_by"] == "posterior"
+
+
+def test_a_member_that_does_not_help_is_left_out(runs: list[sp.Run]) -> None:
+    joined = sp.join_runs(runs, weights=[1, 0, 3])
+    assert [member["model"] for member in joined.model.settings()["members"]] == ["complex", "tucker"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [([1.0], "3 runs and 1 weights"), ([1.0, -1.0, 1.0], "from 0"), ([0, 0, 0], "not all of them 0")],
+)
+def test_weights_that_mean_nothing(runs: list[sp.Run], weights: list[float], said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        sp.join_runs(runs, weights=weights)
+
+
+def test_runs_that_do_not_belong_together(runs: list[sp.Run]) -> None:
+    with pytest.raises(InputError, match="two runs or more"):
+        sp.join_runs(runs[:1])
+    with pytest.raises(SettingError, match="mrr or posterior"):
+        sp.join_runs(runs, choose="nll")
+    elsewhere = sp.fit(planted_graph(seed=1), model="cp", dim=4, **FAST)
+    with pytest.raises(InputError, match="with other facts"):
+        sp.join_runs([runs[0], elsewhere])
+    otherwise = sp.fit(runs[0].graph, model="cp", dim=4, epochs=1)
+    with pytest.raises(InputError, match="same objective"):
+        sp.join_runs([runs[0], otherwise])
+    with pytest.raises(SettingError, match="not joined again"):
+        sp.join_runs([sp.join_runs(runs, weights=[1, 1, 1]), runs[0]], weights=[1, 1])
+    with pytest.raises(SettingError, match="staypositive join"):
+        sp.fit(runs[0].graph, model="joined")
+
+
+def test_no_validation_facts_no_choice() -> None:
+    facts = {
+        "train": (("a", "b", "c"), ("r", "r", "r"), ("b", "c", "a")),
+        "valid": ((), (), ()),
+        "test": ((), (), ()),
+    }
+    graph = encode("bare", facts, dict.fromkeys(facts))
+    bare = [sp.fit(graph, model="distmult", dim=2, seed=seed, **FAST) for seed in range(2)]
+    with pytest.raises(InputError, match="give the weights"):
+        sp.join_runs(bare)
+    assert sp.join_runs(bare, weights=[1, 1]).model.dim == 4
