@@ -68,6 +68,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "spread": past.spread,
     "als": past.als,
     "conformal": past.conformal,
+    "conformal-joined": past.conformal_joined,
     "census": past.census,
     "defaults": past.defaults,
     "pykeen-side": around.pykeen_side,

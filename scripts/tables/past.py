@@ -28,12 +28,17 @@ def second_moment_until(rows: Rows) -> str:
     return markdown(["seed", "seconds of training", "of them the first epoch's", "epochs", "validation MRR"], lines)
 
 
-def _figures(rows: Rows, wanted: Callable[[Row], bool]) -> dict[tuple[str, str], dict[str, list[float]]]:
-    """The figures of the second-moment runs by dataset and calibration, then by metric, one a seed."""
-    own: dict[tuple[str, str], dict[str, list[float]]] = {}
+JOINED = {"second-moment": "", "second-moment-joined": ", joined"}
+"""What an experiment's lines are told apart by."""
+Figures = dict[tuple[str, str, str], dict[str, list[float]]]
+
+
+def _figures(rows: Rows, wanted: Callable[[Row], bool]) -> Figures:
+    """The figures of second moments by dataset, calibration, and whether joined; then by metric, one a seed."""
+    own: Figures = {}
     for row in rows:
-        if row["experiment"] == "second-moment" and wanted(row):
-            figures = own.setdefault((row["dataset"], row["calibration"]), {})
+        if row["experiment"] in JOINED and wanted(row):
+            figures = own.setdefault((row["dataset"], row["calibration"], JOINED[row["experiment"]]), {})
             figures.setdefault(row["metric"], []).append(float(row["value"]))
     return own
 
@@ -78,11 +83,13 @@ def second_moment_ranking(rows: Rows) -> str:
         return (row["filter"], row["ties"], row["side"]) == ("filtered", "realistic", "both")
 
     lines = []
-    for (dataset, _), figures in sorted(_figures(rows, is_plain).items()):
+    found = sorted(_figures(rows, is_plain).items())
+    for place, ((dataset, _, joined), figures) in enumerate(found):
         ours = [seeds(figures[name]) for name in ("mrr", "hits@1", "hits@10")]
-        lines.append([f"**{dataset}**: second moment, no negatives", *ours, "here"])
+        lines.append([f"**{dataset}**: second moment, no negatives{joined}", *ours, "here"])
+        is_last = place + 1 == len(found) or found[place + 1][0][0] != dataset
         for other in elsewhere("ranking"):
-            if dataset in other:
+            if dataset in other and is_last:
                 theirs = [f"{other[dataset][name]:.3f}" if name in other[dataset] else "" for name in RANKING_COLUMNS]
                 lines.append([f"{dataset}: {other['system']}", *theirs, other["source"]])
     return markdown(["", "MRR", "Hits@1", "Hits@10", "source"], lines)
@@ -91,9 +98,10 @@ def second_moment_ranking(rows: Rows) -> str:
 def second_moment_probabilities(rows: Rows) -> str:
     """Our classification by calibration beside published figures."""
     lines = []
-    for (dataset, way), figures in sorted(_figures(rows, lambda row: bool(row["calibration"])).items()):
+    for (dataset, way, joined), figures in sorted(_figures(rows, lambda row: bool(row["calibration"])).items()):
         ours = [seeds(figures[name]) if name in figures else "" for name in PROBABILITY_COLUMNS]
-        lines.append([f"**{dataset}**: {way}{' (no negative label)' if way == 'posterior' else ''}", *ours, "here"])
+        unseen = " (no negative label)" if way == "posterior" else ""
+        lines.append([f"**{dataset}**{joined}: {way}{unseen}", *ours, "here"])
     for other in elsewhere("probabilities"):
         for dataset in ("FB13", "WN11"):
             if dataset in other:
@@ -131,6 +139,11 @@ def defaults(rows: Rows) -> str:
         for (dataset, what, _), cell in sorted(own.items())
     ]
     return markdown(["data", "set", "test MRR", "seconds", "epochs"], lines)
+
+
+def conformal_joined(rows: Rows) -> str:
+    """The same of joined models."""
+    return conformal([row | {"experiment": "conformal"} for row in rows if row["experiment"] == "conformal-joined"])
 
 
 def conformal(rows: Rows) -> str:

@@ -103,6 +103,8 @@ def test_divergence_is_said(world: World, planted: sp.KnowledgeGraph, tmp_path: 
     )
     with pytest.raises(SettingError, match="monitor nll needs"):
         fit_sharded(unlabelled, labelled, world)
+    with pytest.raises(SettingError, match="under torchrun use mrr or nll"):
+        fit_sharded(planted, make_settings(**SMALL, monitor="posterior"), world)
 
 
 @pytest.mark.parametrize("optimiser", ["adagrad", "adam"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ import torch
 
 import staypositive as sp
 from conftest import ladder_graph
+from staypositive.calibration import Background, Posterior
 from staypositive.errors import DivergedError, InputError, SettingError
 from staypositive.graph import Split
+from staypositive.models import Scorer
 from staypositive.objectives import StayPositive
 
 
@@ -106,6 +109,20 @@ def test_monitor_follows_the_data_or_the_wish(planted: sp.KnowledgeGraph) -> Non
     assert (run.best_epoch, run.history[-1].validation) == (2, {})
     with pytest.raises(InputError, match="empty"):
         run.evaluate("test")
+
+
+def test_epochs_by_what_the_posterior_expects(planted: sp.KnowledgeGraph) -> None:
+    chosen = {"model": "complex", "objective": "second-moment", "dim": 6, "batch_size": 64, "validate_every": 1}
+    run = sp.fit(planted, epochs=4, monitor="posterior", **chosen)
+    looked = [record.validation["posterior"] for record in run.history]
+    assert run.best_epoch == 1 + int(np.argmin(looked))
+    background = Background(planted, Scorer(run.model))
+    facts = planted.valid.facts
+    expected = Posterior.expected_losses(background.features(facts), background.rivals(facts))
+    assert min(looked) == pytest.approx(min(expected.values()), rel=1e-5)
+    few = replace(planted, valid=Split(planted.valid.facts[:20]))
+    with pytest.raises(SettingError, match="needs 50 validation facts, and there are 20"):
+        sp.fit(few, epochs=1, monitor="posterior", **chosen)
 
 
 class Overflowing(StayPositive):

@@ -190,6 +190,8 @@ def _validation(
     valid = graph.valid
     if len(valid.facts) == 0:
         return None
+    if monitor == "posterior":
+        raise SettingError("monitor posterior needs all rows in one process; under torchrun use mrr or nll")
     if monitor == "nll" and not valid.has_negatives:
         raise SettingError("monitor nll needs validation triples labelled false, and this graph has none; use mrr")
 

@@ -37,6 +37,7 @@ DIAMOND = {"linestyle": "", "marker": "D", "markersize": 4.5, "color": "white", 
 SHOWN = {"posterior": (BLUE, "o"), "background-logistic": (ORANGE, "s"), "platt": (GREEN, "^")}
 """The calibrations that a reliability diagram shows."""
 FEWEST = 100
+JOINED_RUNS = "second-moment-joined"
 FIGURES: dict[str, tuple[str, ...]] = {
     "past-ranking": ("WN18AM", "FB15k-237AM"),
     "past-ranking-elsewhere": ("WN18RR", "FB15k-237", "CoDEx-S"),
@@ -100,25 +101,24 @@ def ranking_bars(rows: Sequence[Row], dataset: str) -> list[Bar]:
         kind = "negative sampling" if cell.objective == "negative-sampling" else "stay-positive, no negative drawn"
         if own and cell.dataset == dataset:
             bars.append(Bar(cell.name, kind, _values(own), dict(cell.published).get("mrr")))
-    moments = [row for row in plain if row["experiment"] == "second-moment"]
-    if moments:
-        bars.append(Bar("second moment, ComplEx", "second moments, no negative drawn", _values(moments)))
+    for experiment, name in (("second-moment", "second moment, ComplEx"), (JOINED_RUNS, "second moment, joined")):
+        own = [row for row in plain if row["experiment"] == experiment]
+        if own:
+            bars.append(Bar(name, "second moments, no negative drawn", _values(own)))
     return _ordered(bars, "ranking", dataset, "mrr")
 
 
 def nll_bars(rows: Sequence[Row], dataset: str) -> list[Bar]:
     """Return NLL on a dataset by calibration, worst first, and what others published."""
     bars = []
-    for way in BACKGROUND_WAYS:
-        own = [
-            row
-            for row in rows
-            if (row["experiment"], row["dataset"], row["calibration"], row["metric"])
-            == ("second-moment", dataset, way, "nll")
-        ]
+    wanted = [("second-moment", way, way) for way in BACKGROUND_WAYS]
+    wanted += [(JOINED_RUNS, way, f"{way}, joined") for way in ("posterior", "background-logistic")]
+    for experiment, way, name in wanted:
+        place = experiment, dataset, way, "nll"
+        own = [r for r in rows if (r["experiment"], r["dataset"], r["calibration"], r["metric"]) == place]
         if own:
             kind = "fitted to facts alone" if way == "posterior" else "fitted to labels too"
-            bars.append(Bar(way, kind, _values(own)))
+            bars.append(Bar(name, kind, _values(own)))
     return _ordered(bars, "probabilities", dataset, "nll")
 
 

@@ -22,7 +22,7 @@ from staypositive.run.cores import warn_if_busy
 from staypositive.run.defaults import settings_for
 from staypositive.run.growing import carry_over
 from staypositive.run.locking import locked
-from staypositive.run.measuring import rank_split
+from staypositive.run.measuring import ENOUGH_FACTS, rank_split, validation_measure
 from staypositive.run.memory import advising
 from staypositive.run.provenance import provenance
 from staypositive.run.run import Run
@@ -264,6 +264,15 @@ def _validation(graph: KnowledgeGraph, settings: Settings) -> tuple[Validate | N
         return None, monitor
     if monitor == "nll" and not valid.has_negatives:
         raise SettingError("monitor nll needs validation triples labelled false, and this graph has none; use mrr")
+
+    if monitor == "posterior":
+        if len(valid.facts) < ENOUGH_FACTS:
+            said = (
+                f"monitor posterior needs {ENOUGH_FACTS} validation facts, and there are {len(valid.facts)}; use mrr"
+            )
+            raise SettingError(said)
+        measure = validation_measure(graph, None, monitor)
+        return (lambda model: {"posterior": -measure(model)}), monitor
 
     def by_nll(model: BilinearModel) -> dict[str, float]:
         predictor = Predictor(graph, Scorer(model))

@@ -54,7 +54,8 @@ class Settings:
     validate_every: int = option(10, "epochs between validations")
     monitor: str | None = option(
         None,
-        "what picks the best epoch; default nll where scores are log-odds and valid has negatives, else mrr",
+        "what picks the best epoch; posterior: the NLL that it expects, by facts alone; default nll where scores are "
+        "log-odds and valid has negatives, else mrr",
         choices=tuple(MONITORS),
     )
     patience: int | None = option(None, "stop after so many validations without improvement")

@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 Validate = Callable[[BilinearModel], dict[str, float]]
 
-MONITORS = {"mrr": True, "nll": False}
-"""Metrics an epoch can be chosen by, and whether larger is better."""
+MONITORS = {"mrr": True, "nll": False, "posterior": False}
+"""Metrics an epoch can be chosen by, and whether larger is better; `posterior` is the NLL that it expects."""
 
 
 @dataclass(frozen=True)
