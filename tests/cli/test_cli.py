@@ -337,9 +337,29 @@ def test_join_makes_one_run_of_two(
     code, said = fail(monkeypatch, capsys, "join", trained, tmp_path / "other", "--out", both)
     assert code == 2
     assert "already holds a run" in said
+    code, said = fail(monkeypatch, capsys, "join", trained, both, "--out", both, "--force")
+    assert code == 2
+    assert "is one of the runs to be joined" in said
     code, said = fail(monkeypatch, capsys, "join", trained, "--out", tmp_path / "one")
     assert code == 2
     assert "two runs or more" in said
+
+
+def test_runs_of_other_seeds_share_a_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"p{a}\t{'ally' if (a + b) % 2 else 'rival'}\tp{b}" for a in range(20) for b in range(20) if a != b]
+    (tmp_path / "own.tsv").write_text("\n".join(rows) + "\n")
+    few = ("--model", "complex", "--objective", "second-moment", "--dim", "4", "--epochs", "2", "--no-evaluate")
+    for name, *seeds in (("a", "0"), ("b", "1"), ("c", "1", "--split-seed", "0")):
+        call("train", tmp_path / "own.tsv", "--out", tmp_path / name, *few, "--seed", *seeds)
+    code, said = fail(monkeypatch, capsys, "join", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "ab")
+    assert code == 2
+    assert "--split-seed" in said
+    text = call("join", tmp_path / "a", tmp_path / "c", "--out", tmp_path / "ac")
+    assert "the best run alone" in text
+    alone = call("join", tmp_path / "a", tmp_path / "a", "--out", tmp_path / "aa")
+    assert "this is that run alone" in alone
 
 
 def test_train_starts_from_a_run(

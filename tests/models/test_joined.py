@@ -72,6 +72,9 @@ def test_rows_can_be_solved_for_where_all_members_allow_it() -> None:
         ({"members": []}, "needs members"),
         ({"members": [{"model": "distmult", "weight": 0.0, "dim": 2}]}, "positive numbers"),
         ({"members": [{"model": "distmult", "weight": float("nan"), "dim": 2}]}, "positive numbers"),
+        ({"members": [{"model": "distmult", "weight": 1e308, "dim": 2}]}, "positive numbers"),
+        ({"members": [{"model": "distmult", "weight": "0.3", "dim": 2}]}, "positive numbers"),
+        ({"members": [{"model": "distmult", "weight": True, "dim": 2}]}, "positive numbers"),
         ({"members": [{"model": JOINED, "weight": 1.0, "dim": 2, "members": []}]}, "not joined again"),
         ({"members": [{"model": "distmult", "weight": 1.0, "dim": 2, "reciprocal": True}]}, "reciprocal"),
         ({"members": [{"model": "nought", "weight": 1.0, "dim": 2}]}, "expected a model"),
@@ -86,6 +89,29 @@ def test_what_cannot_be_joined_is_refused(change: dict[str, Any], said: str) -> 
 def test_models_of_other_sizes_are_refused() -> None:
     with pytest.raises(SettingError, match="same entities"):
         join_models([build_model("distmult", 5, 2, 4), build_model("distmult", 6, 2, 4)], ["distmult"] * 2)
+
+
+def test_models_go_by_their_own_names() -> None:
+    two = [build_model("complex", 5, 2, 2, bound="identity"), build_model("cp", 5, 2, 2, bound="identity")]
+    with pytest.raises(SettingError, match="said to be cp, and is not"):
+        join_models(two, ["cp", "complex"])
+    with pytest.raises(SettingError, match="there are none"):
+        join_models([], [])
+
+
+def test_likeness_is_the_mean_of_the_members_likeness() -> None:
+    one, other, joined = pair("simple")
+    rows = [model.entity_rows().detach() for model in (one, other, joined)]
+    alike = [m.directions(r) @ m.directions(r).T for m, r in zip((one, other, joined), rows, strict=True)]
+    torch.testing.assert_close(alike[2], 0.7 * alike[0] + 0.3 * alike[1])
+    torch.testing.assert_close(alike[2].diag(), torch.ones(7, dtype=torch.float64))
+
+
+def test_a_members_own_backward_weight_is_not_kept() -> None:
+    one = tiny_model("complex", reciprocal=True, backward_weight=0.5)
+    joined = join_models([one, one], ["complex"] * 2)
+    assert joined.backward_weight == 0
+    assert "backward_weight" not in joined.settings()["members"][0]
 
 
 def test_ranking_weighs_the_backward_reading(model_name: str) -> None:

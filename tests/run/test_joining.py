@@ -14,6 +14,7 @@ from conftest import planted_graph
 from staypositive.errors import InputError, SettingError
 from staypositive.graph.knowledge_graph import encode
 from staypositive.inference.census import take_census
+from staypositive.reports import render_report
 from staypositive.run.joining import choose_weights, joined_model
 from staypositive.run.measuring import validation_measure
 
@@ -66,6 +67,50 @@ def test_weights_by_what_the_posterior_expects(runs: list[sp.Run]) -> None:
     assert joined.provenance["weights_chosen_by"] == "posterior"
 
 
+def test_the_order_of_runs_says_nothing(runs: list[sp.Run]) -> None:
+    graph, newcomers = runs[0].graph, [("even", "ally", "p0"), ("p2", "ally", "even")]
+    strict = sp.fit(graph, model="complex", dim=6, seed=5, unobserved_weight=0.1, **FAST)
+    for weights in ([1.0, 1.0], [1.0, 0.0], [0.0, 1.0]):
+        one = sp.join_runs([runs[0], strict], weights=weights)
+        other = sp.join_runs([strict, runs[0]], weights=weights[::-1])
+        assert one.settings == other.settings
+        scores = [run.with_entities(newcomers).predict("even", "ally", "p4")["score"].item() for run in (one, other)]
+        assert scores[0] == pytest.approx(scores[1], rel=1e-4)
+    assert sp.join_runs([runs[0], strict], weights=[0, 1]).settings.objective == strict.settings.objective
+
+
+def test_entities_that_lead_to_each_other_within_bounds(planted_run: sp.Run) -> None:
+    chain = [("even", "ally", "p0"), ("p2", "ally", "even"), ("even", "rival", "p5"), ("next", "ally", "even")]
+    assert planted_run.model.bound == "tanh"
+    alone = planted_run.with_entities(chain)
+    joined = sp.join_runs([planted_run, planted_run], weights=[1, 0]).with_entities(chain)
+    torch.testing.assert_close(joined.model.entity_rows(), alone.model.entity_rows())
+
+
+def test_what_a_joined_run_does_not_do_is_said(runs: list[sp.Run]) -> None:
+    joined = sp.join_runs(runs, weights=[1, 1, 1])
+    with pytest.raises(SettingError, match="start from one of the runs"):
+        sp.fit(runs[0].graph, model="complex", dim=6, start_from=joined, **FAST)
+    points = sp.fit(runs[0].graph, model="transe", dim=4, **FAST)
+    with pytest.raises(SettingError, match=r"transe's rows are formed from points.*join the other runs without it"):
+        sp.join_runs([runs[0], points], weights=[1, 1]).with_entities([("even", "ally", "p0")])
+
+
+def test_weights_of_any_kind_and_size(runs: list[sp.Run], tmp_path: Path) -> None:
+    joined = sp.join_runs(runs, weights=np.array([1e308, 1e308, 0], dtype=np.float64))
+    assert [member["weight"] for member in joined.provenance["members"]] == [0.5, 0.5, 0]
+    joined = sp.join_runs(runs, weights=np.array([0.5, 0.25, 0.25], dtype=np.float32))
+    assert sp.load_run(joined.save(tmp_path / "joined")).provenance == joined.provenance
+
+
+def test_the_report_tells_how_to_make_it_again(runs: list[sp.Run]) -> None:
+    page = render_report(sp.join_runs(runs, weights=[2, 1, 1]))
+    assert "joined from 3 runs" in page
+    assert "staypositive train planted --model cp --objective second-moment --dim 4" in page
+    assert "staypositive join runs/member-0 runs/member-1 runs/member-2 --weights 0.5,0.25,0.25" in page
+    assert "--model joined" not in page
+
+
 def test_a_member_that_does_not_help_is_left_out(runs: list[sp.Run]) -> None:
     joined = sp.join_runs(runs, weights=[1, 0, 3])
     assert [member["model"] for member in joined.model.settings()["members"]] == ["complex", "tucker"]
@@ -85,6 +130,11 @@ def test_runs_that_do_not_belong_together(runs: list[sp.Run]) -> None:
         sp.join_runs(runs[:1])
     with pytest.raises(SettingError, match="mrr or posterior"):
         sp.join_runs(runs, choose="nll")
+    with pytest.raises(SettingError, match="at least one validation fact"):
+        sp.join_runs(runs, most_facts=0)
+    one_way = sp.fit(runs[0].graph, model="cp", dim=4, reciprocal=False, **FAST)
+    with pytest.raises(InputError, match="reciprocal relations cannot be joined"):
+        sp.join_runs([runs[0], one_way])
     elsewhere = sp.fit(planted_graph(seed=1), model="cp", dim=4, **FAST)
     with pytest.raises(InputError, match="with other facts"):
         sp.join_runs([runs[0], elsewhere])

@@ -10,7 +10,8 @@ import typer
 from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag, parse_numbers
 from staypositive.cli.stopping import require_free
 from staypositive.cli.tables import evaluation_tables
-from staypositive.run import join_runs, load_run
+from staypositive.errors import InputError
+from staypositive.run import Run, join_runs, load_run
 from staypositive.run.joining import CHOICES, MOST_FACTS, most_tries
 from staypositive.run.measuring import best_calibrator
 
@@ -29,19 +30,24 @@ def join_command(
         typer.Option(metavar="W,W,...", help="The runs' weights.", show_default="chosen on validation facts"),
     ] = None,
     choose: Annotated[
-        ChooseName, typer.Option(help="What weights are chosen by: MRR, or the NLL that the posterior expects.")
+        ChooseName,
+        typer.Option(
+            help="What weights that are not given are chosen by: MRR, or the NLL that the posterior expects."
+        ),
     ] = "mrr",
-    facts: Annotated[int, typer.Option(min=1, help="Validation facts to look at, at most.")] = MOST_FACTS,
+    facts: Annotated[int, typer.Option(min=1, help="Validation facts to choose weights by, at most.")] = MOST_FACTS,
     evaluate: Annotated[bool, typer.Option(help="Measure the test split of the joined run.")] = True,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
 ) -> None:
-    """Join trained runs into one that ranks and tells better than each of them.
+    """Join trained runs into one that often ranks better, and tells better, than each of them.
 
     The weighted sum of bilinear models is a bilinear model, whose rows are theirs side by side. So a joined run does
-    all that a run does, and costs as much as its members do together. Members that differ help most: train them with
-    other seeds, models, or options. Weights are chosen on validation facts; a run that does not help is left out.
+    what a run does, and costs as much as its members do together; but it is not trained on (`train --start-from`),
+    and takes no new entities if one of them is TransE. Members that differ help most: train them with other seeds,
+    models, or options, on the same split (`--split-seed`, for one file). Weights are chosen on validation facts, a
+    run that does not help being left out.
 
     Examples:
       staypositive train geo --model complex --objective second-moment --dim 64 --seed 0 --out runs/a
@@ -52,17 +58,23 @@ def join_command(
 
     """
     speaker = Speaker(as_json, quiet, verbose)
-    held = [load_run(folder) for folder in runs]
-    require_free(out, force)
     given = parse_numbers(weights, "weights")
-    with speaker.progress("joining", most_tries(len(held))) as advance:
-        joined = join_runs(held, weights=given, choose=choose, most_facts=facts, progress=advance)
+    if out.resolve() in [folder.resolve() for folder in runs]:
+        raise InputError(f"{out} is one of the runs to be joined: the joined one goes elsewhere")
+    require_free(out, force)
+    held = [load_run(folder) for folder in runs]
+    if given is None:
+        with speaker.progress("joining", most_tries(len(held))) as advance:
+            joined = join_runs(held, choose=choose, most_facts=facts, progress=advance)
+    else:
+        joined = join_runs(held, weights=given)
     members = [
         {"run": str(folder), "model": run.settings.model, "weight": member["weight"]}
         for folder, run, member in zip(runs, held, joined.provenance["members"], strict=True)
     ]
     for member in members:
         speaker.say(f"{member['weight']:.2f}  {member['run']} ({member['model']})")
+    _say_gain(joined, choose, speaker)
     method = best_calibrator(joined.graph, joined.settings.objective)
     if method:
         joined.calibrate(method)
@@ -72,4 +84,20 @@ def join_command(
         evaluation_tables(speaker, "test", report)
     joined.save(out)
     speaker.say(f"saved in {out}")
-    speaker.result({"run": str(out), "members": members, "metrics": joined.metrics})
+    chosen = {name: joined.provenance[name] for name in ("backward_weight", "weights_chosen_by")}
+    found = {"validation": joined.provenance.get("validation"), "metrics": joined.metrics}
+    speaker.result({"run": str(out), "members": members, **chosen, **found})
+
+
+def _say_gain(joined: Run, choose: str, speaker: Speaker) -> None:
+    """Tell what joining gave on validation facts, and where it gave nothing."""
+    backward, found = joined.provenance["backward_weight"], joined.provenance.get("validation")
+    if backward:
+        speaker.say(f"the backward reading of facts counts {backward:g} times as much in ranking")
+    if found is None:
+        return
+    sign, name = (1, "MRR") if choose == "mrr" else (-1, "NLL that the posterior expects")
+    best, together = sign * max(found["alone"]), sign * found["joined"]
+    speaker.say(f"validation {name}: {together:.4f} joined, {best:.4f} the best run alone")
+    if sum(member["weight"] > 0 for member in joined.provenance["members"]) == 1:
+        speaker.say("no other run helps the best one: this is that run alone")

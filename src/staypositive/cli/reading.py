@@ -30,6 +30,9 @@ class Reading:
     """How a graph is read; each field is a flag."""
 
     split: SplitFlag = None
+    split_seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the split of one file.", show_default="--seed")
+    ] = None
     header: HeaderFlag = None
     query: Annotated[
         str | None,
@@ -59,6 +62,7 @@ class Reading:
         if self.query is not None:
             source = Sparql(data, _query(self.query), page=self.page, timeout=self.timeout)
         terms = RdfTerms(literals=self.literals, blank_nodes=self.blank_nodes, prefixes=self.shorten)
+        seed = seed if self.split_seed is None else self.split_seed
         return load_graph(source, split=parse_numbers(self.split), header=self.header, seed=seed, terms=terms)
 
 

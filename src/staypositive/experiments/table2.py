@@ -135,7 +135,7 @@ def decide(
 
 def chosen_by(graph: KnowledgeGraph, rule: Rule) -> str:
     """Return the metric of validation that settings and epochs are chosen by."""
-    return "nll" if graph.valid.has_negatives and rule.monitor != "mrr" else "mrr"
+    return rule.monitor or ("nll" if graph.valid.has_negatives else "mrr")
 
 
 def chosen_records(paper: Paper, cell: Cell, lab: Lab) -> list[Record]:

@@ -271,7 +271,7 @@ class Predictor:
 
     @cached_property
     def _directions(self) -> Tensor:
-        return torch.nn.functional.normalize(self.scorer.entity_rows, dim=1)
+        return self.scorer.model.directions(self.scorer.entity_rows)
 
     @cached_property
     def _known_keys(self) -> Ints:

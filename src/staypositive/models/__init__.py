@@ -46,8 +46,8 @@ def build_model(name: str, n_entities: int, n_relations: int, dim: int, **settin
 def join_models(
     models: Sequence[BilinearModel], names: Sequence[str], weights: Sequence[float] | None = None
 ) -> BilinearModel:
-    """Return models of the same entities and relations as one, each by its name and weight, by default all alike."""
-    return join(models, names, weights or [1 / len(models)] * len(models), build_model)
+    """Return models of the same entities and relations as one, each by its name and weight, by default 1."""
+    return join(models, names, [1.0] * len(models) if weights is None else weights, build_model)
 
 
 __all__ = [

@@ -138,6 +138,10 @@ class BilinearModel(nn.Module, ABC):
         """Return the sizes of the numbers that a row is made of, by default its entries: what N3 cubes."""
         return rows.abs()
 
+    def directions(self, rows: Tensor) -> Tensor:
+        """Return entity rows at length 1: the product of two is how alike the entities are."""
+        return torch.nn.functional.normalize(rows, dim=-1)
+
     def extra_settings(self) -> dict[str, Any]:
         """Return the constructor's arguments beyond the common ones."""
         return {}

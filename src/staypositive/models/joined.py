@@ -17,6 +17,7 @@ from staypositive.errors import SettingError
 from staypositive.models.contract import BilinearModel
 
 JOINED = "joined"
+MOST_WEIGHT = 1e6
 
 
 class Joined(BilinearModel):
@@ -39,9 +40,9 @@ class Joined(BilinearModel):
         if not members:
             raise SettingError("a joined model needs members")
         built = [_algebra(build, **member) for member in members]
-        self.weights = [float(member["weight"]) for member in members]  # before the parent asks for widths
-        if not all(math.isfinite(weight) and weight > 0 for weight in self.weights):
-            raise SettingError(f"members' weights are positive numbers, got {self.weights}")
+        self.weights = [member["weight"] for member in members]  # before the parent asks for widths
+        if not all(type(weight) in (int, float) and 0 < weight <= MOST_WEIGHT for weight in self.weights):
+            raise SettingError(f"members' weights are positive numbers up to {MOST_WEIGHT:g}, got {self.weights}")
         self.entity_widths = [member.entity_width() for member in built]
         self.relation_widths = [member.relation_width() for member in built]
         self.rows_are_free = all(member.rows_are_free for member in built)
@@ -78,6 +79,11 @@ class Joined(BilinearModel):
         """Return weights by each member's own bound."""
         parts = zip(self._each, rows.split(self.entity_widths, dim=-1), strict=True)
         return torch.cat([member.unbounded(part) for member, part in parts], dim=-1)
+
+    def directions(self, rows: Tensor) -> Tensor:
+        """Return the members' directions side by side, so that likeness is the mean of theirs, by weight."""
+        parts, total = zip(self._each, self.weights, self._of_entities(rows), strict=True), sum(self.weights)
+        return torch.cat([math.sqrt(weight / total) * each.directions(part) for each, weight, part in parts], dim=-1)
 
     def tail_query(self, head_rows: Tensor, relation_rows: Tensor) -> Tensor:
         """Return the members' queries side by side."""
@@ -135,12 +141,15 @@ def join(
     build: Callable[..., BilinearModel],
 ) -> BilinearModel:
     """Return models of the same entities and relations as one, each by its name and weight."""
+    if not models:
+        raise SettingError("joining takes models, and there are none")
     first, sizes = models[0], {(model.n_entities, model.n_relations) for model in models}
     if len(sizes) > 1:
         raise SettingError("models to be joined have the same entities and relations")
     members = []
     for model, name, weight in zip(models, names, weights, strict=True):
         own = model.settings()
+        own.pop("backward_weight", None)  # the joined model has one of its own
         del own["n_entities"], own["n_relations"]
         members.append({"model": name, "weight": float(weight), **own})
     joined = build(
@@ -153,6 +162,10 @@ def join(
         reciprocal=first.reciprocal,
         prior_score=sum(weight * model.prior_score for model, weight in zip(models, weights, strict=True)),
     ).to(first.entities)
+    assert isinstance(joined, Joined)
+    for model, name, member in zip(models, names, joined.members, strict=True):
+        if type(model) is not type(member) or getattr(model, "table", None) != getattr(member, "table", None):
+            raise SettingError(f"a model to be joined is said to be {name}, and is not")
     joined.entities.copy_(torch.cat([model.entities for model in models], dim=1))
     joined.relations.copy_(torch.cat([model.relations for model in models], dim=1))
     for number, model in enumerate(models):

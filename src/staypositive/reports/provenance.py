@@ -6,10 +6,11 @@ import dataclasses
 import shlex
 from typing import Any
 
+from staypositive.models import JOINED
 from staypositive.objectives import objective_options
 from staypositive.reports.html import Html, section, tag
 from staypositive.reports.material import Material
-from staypositive.run import Settings
+from staypositive.run import Run, Settings
 
 
 def train_command(data: str, settings: Settings) -> str:
@@ -33,6 +34,20 @@ def train_command(data: str, settings: Settings) -> str:
     return shlex.join(words)
 
 
+def commands(run: Run) -> list[str]:
+    """Return what makes a run again: its training, or those of its members and how they are joined."""
+    members = run.provenance.get("members")
+    if run.settings.model != JOINED or not members:
+        return [train_command(run.graph.name, run.settings)]
+    folders = [f"runs/member-{place}" for place in range(len(members))]
+    made = [
+        f"{train_command(run.graph.name, Settings.from_dict(member['settings']))} --out {folder}"
+        for member, folder in zip(members, folders, strict=True)
+    ]
+    weights = ",".join(f"{member['weight']:.4g}" for member in members)
+    return [*made, shlex.join(["staypositive", "join", *folders, "--weights", weights, "--out", "runs/joined"])]
+
+
 def provenance_section(material: Material) -> Html:
     """Return settings and origins in two columns, and the command."""
     run = material.run
@@ -40,7 +55,7 @@ def provenance_section(material: Material) -> Html:
     objective = dict(values.pop("objective"))
     settings = {"objective": objective.pop("name"), **objective}
     settings |= {name: value for name, value in values.items() if value is not None}
-    origin = {key: value for key, value in run.provenance.items() if key != "sources"}
+    origin = {key: value for key, value in run.provenance.items() if key not in ("sources", "members")}
     files = [f"{source.name}, {source.rows:,} rows, SHA-256 {source.sha256[:16]}…" for source in run.graph.sources]
     files += [f"note: {note}" for note in run.graph.notes]
     read = [tag("p", line, class_="note") for line in files]
@@ -50,8 +65,8 @@ def provenance_section(material: Material) -> Html:
         tag("div", tag("h3", "Origin"), _list(origin), tag("h3", "Files read"), *read),
         class_="pair",
     )
-    again = tag("pre", tag("code", train_command(run.graph.name, run.settings)))
-    lead = "What made this run, and the command that makes it again."
+    again = tag("pre", tag("code", "\n".join(commands(run))))
+    lead = "What made this run, and the commands that make it again."
     return section("Settings and provenance", lead, columns, again, name="provenance")
 
 

@@ -91,7 +91,7 @@ def render_report(
     graph = run.graph
     header = join([
         tag("h1", f"{run.settings.model} on {graph.name}"),
-        tag("p", f"trained by {run.settings.objective.name}, {_negatives(run)}", class_="subtitle"),
+        tag("p", f"{_made(run)} by {run.settings.objective.name}, {_negatives(run)}", class_="subtitle"),
         _tiles(material),
         tag("nav", *links),
     ])  # fmt: skip
@@ -109,6 +109,11 @@ def _split(graph: KnowledgeGraph, split: str | None) -> str | None:
     if len(graph.split(split).facts) == 0:
         raise InputError(f"split {split!r} of {graph.name} has no facts to show quality on")
     return split
+
+
+def _made(run: Run) -> str:
+    members = run.provenance.get("members", ())
+    return f"joined from {len(members)} runs, trained" if members else "trained"
 
 
 def _negatives(run: Run) -> str:

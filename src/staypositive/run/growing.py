@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from staypositive.errors import InputError, SettingError
 from staypositive.graph import KnowledgeGraph, Vocabulary
 from staypositive.inference.fold_in import FoldIn, mean_fact_scores
-from staypositive.models import BilinearModel
+from staypositive.models import BilinearModel, Joined
 from staypositive.objectives import SecondMoment
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def carry_over(
             for entity, own in facts_of.items():
                 solved = fold_in.row(entity, torch.as_tensor(own, device=rows.device), rows)
                 model.entities[entity] = model.unbounded(solved).to(model.entities)
-                rows[entity] = model.bounded(model.entities[entity]).to(rows)
+                rows[entity] = model.form_entity_rows(model.entities[entity]).to(rows)
     folded = np.zeros_like(kept)
     folded[[entity for facts_of in rounds for entity in facts_of]] = True
     return CarriedOver(kept, folded)
@@ -100,6 +100,8 @@ def carry_over(
 
 def require_alike(old: BilinearModel, new: BilinearModel) -> None:
     """Refuse to carry rows over to a model in which they would mean something else."""
+    if isinstance(old, Joined) and not isinstance(new, Joined):
+        raise SettingError("a joined run is not trained on; start from one of the runs that it was joined from")
     free = ("n_entities", "n_relations", "prior_score", "dropout")
     before, after = old.settings(), new.settings()
     if type(old) is not type(new) or getattr(old, "table", None) != getattr(new, "table", None):
@@ -113,11 +115,18 @@ def require_alike(old: BilinearModel, new: BilinearModel) -> None:
 
 def require_free_rows(model: BilinearModel) -> None:
     """Refuse to solve for rows that are formed from something else."""
-    if not model.rows_are_free:
-        raise SettingError(
-            f"{type(model).__name__.lower()}'s rows are formed from points, and cannot be solved for by least "
-            "squares; start a training from this run instead"
+    if model.rows_are_free:
+        return
+    members = list(model.members) if isinstance(model, Joined) else [model]
+    name = next(type(member).__name__.lower() for member in members if not member.rows_are_free)
+    raise SettingError(
+        f"{name}'s rows are formed from points, and cannot be solved for by least squares; "
+        + (
+            "join the other runs without it"
+            if isinstance(model, Joined)
+            else "start a training from this run instead"
         )
+    )
 
 
 def require_reached(graph: KnowledgeGraph, carried: CarriedOver) -> None:

@@ -14,9 +14,11 @@ from typing import Any
 
 from staypositive.errors import InputError, SettingError
 from staypositive.models import JOINED, BilinearModel, join_models
-from staypositive.run.measuring import Measure, validation_measure
+from staypositive.objectives import SecondMoment
+from staypositive.run.measuring import ENOUGH_FACTS, Measure, validation_measure
 from staypositive.run.provenance import provenance
 from staypositive.run.run import Run
+from staypositive.run.settings import Settings
 from staypositive.version import __version__
 
 CHOICES = ("mrr", "posterior")
@@ -26,6 +28,9 @@ MOST_FACTS = 3000
 STEPS = (0.5, 0.3, 0.15)
 """How far towards one of the models the weights may move at once."""
 ROUNDS = 8
+OTHER_FACTS = (
+    ", with other facts; a file is split by --split-seed, and by --seed where that is not given: give the same to all"
+)
 BACKWARD = (0.15, 0.3, 0.5)
 """Weights of the backward reading that are tried, where relations are reciprocal."""
 
@@ -36,9 +41,9 @@ class Choice:
 
     weights: tuple[float, ...]
     """One a model, of sum 1; 0 leaves it out."""
-    backward_weight: float
-    value: float
-    alone: tuple[float, ...]
+    backward_weight: float = 0.0
+    value: float = 0.0
+    alone: tuple[float, ...] = ()
     """What each model gives by itself."""
 
 
@@ -58,16 +63,20 @@ def join_runs(
     _require_alike(runs)
     if choose not in CHOICES:
         raise SettingError(f"weights are chosen by {' or '.join(CHOICES)}, got {choose!r}")
-    first, models, names = runs[0], [run.model for run in runs], [run.settings.model for run in runs]
+    if most_facts is not None and most_facts < 1:
+        raise SettingError(f"at least one validation fact is looked at, got {most_facts}")
+    graph, models, names = runs[0].graph, [run.model for run in runs], [run.settings.model for run in runs]
     if weights is not None:
-        chosen = Choice(_shares(weights, len(runs)), 0.0, 0.0, ())
-    elif len(first.graph.valid.facts) == 0:
-        raise InputError(f"{first.graph.name} has no validation facts to choose weights by: give the weights")
+        chosen = Choice(_shares(weights, len(runs)))
     else:
-        measure = validation_measure(first.graph, most_facts, choose)
-        chosen = choose_weights(models, names, measure, progress)
+        count, least = len(graph.valid.facts), ENOUGH_FACTS if choose == "posterior" else 1
+        if count < least:
+            raise InputError(
+                f"choosing weights by {choose} takes {least} validation facts, and {graph.name} has {count}: "
+                "give the weights"
+            )
+        chosen = choose_weights(models, names, validation_measure(graph, most_facts, choose), progress)
     model = joined_model(models, names, chosen)
-    settings = dataclasses.replace(first.settings, model=JOINED, dim=model.dim)
     members = [
         {
             "weight": weight, "settings": run.settings.as_dict(), "best_epoch": run.best_epoch,
@@ -75,11 +84,14 @@ def join_runs(
         }
         for run, weight in zip(runs, chosen.weights, strict=True)
     ]  # fmt: skip
-    origin = provenance(first.graph, model.entities.device, __version__) | {
+    origin = provenance(graph, model.entities.device, __version__) | {
         "members": members,
+        "backward_weight": chosen.backward_weight,
         "weights_chosen_by": "given" if weights is not None else choose,
     }
-    return Run(first.graph, model, settings, (), 0, origin)
+    if weights is None:
+        origin |= {"validation": {"alone": list(chosen.alone), "joined": chosen.value}}
+    return Run(graph, model, _settings(runs, chosen.weights, model.dim), (), 0, origin)
 
 
 def choose_weights(
@@ -94,7 +106,7 @@ def choose_weights(
     """
 
     def measured(weights: tuple[float, ...], backward: float = 0.0) -> float:
-        value = measure(joined_model(models, names, Choice(weights, backward, 0.0, ())))
+        value = measure(joined_model(models, names, Choice(weights, backward)))
         if progress:
             progress(1)
         return value
@@ -138,11 +150,26 @@ def _towards(weights: tuple[float, ...], corner: tuple[float, ...], step: float)
 
 
 def _shares(weights: Sequence[float], count: int) -> tuple[float, ...]:
-    if len(weights) != count:
-        raise SettingError(f"there are {count} runs and {len(weights)} weights")
-    if not all(0 <= weight < float("inf") for weight in weights) or not sum(weights):
-        raise SettingError(f"weights are numbers from 0, not all of them 0, got {list(weights)}")
-    return tuple(weight / sum(weights) for weight in weights)
+    given = [float(weight) for weight in weights]
+    if len(given) != count:
+        raise SettingError(f"there are {count} runs and {len(given)} weights")
+    if not all(0 <= weight < float("inf") for weight in given) or not any(given):
+        raise SettingError(f"weights are numbers from 0, not all of them 0, got {given}")
+    scaled = [weight / max(given) for weight in given]  # the sum of large ones may be no number
+    return tuple(weight / sum(scaled) for weight in scaled)
+
+
+def _settings(runs: Sequence[Run], weights: Sequence[float], dim: int) -> Settings:
+    """Return the settings of the heaviest member for what is asked of a run's settings, w0 the mean of all by weight.
+
+    The order of runs says nothing: of equal weights, the one whose settings come first as text is taken.
+    """
+    ordered = sorted(zip(weights, runs, strict=True), key=lambda pair: (-pair[0], str(pair[1].settings.as_dict())))
+    own = ordered[0][1].settings
+    if isinstance(own.objective, SecondMoment):
+        parts = [weight * run.settings.objective.unobserved_weight for weight, run in ordered]  # type: ignore[attr-defined]
+        own = dataclasses.replace(own, objective=dataclasses.replace(own.objective, unobserved_weight=sum(parts)))
+    return dataclasses.replace(own, model=JOINED, dim=dim)
 
 
 def _require_alike(runs: Sequence[Run]) -> None:
@@ -154,10 +181,12 @@ def _require_alike(runs: Sequence[Run]) -> None:
         if other.graph.fingerprint != first.graph.fingerprint:
             raise InputError(
                 f"runs to be joined have the same graph: one is of {first.graph.name}, another of {other.graph.name}"
-                + (", with other facts" if other.graph.name == first.graph.name else "")
+                + (OTHER_FACTS if other.graph.name == first.graph.name else "")
             )
         if other.settings.objective.name != first.settings.objective.name:
             raise InputError(
                 f"runs to be joined were trained by the same objective, so that scores mean the same: one is by "
                 f"{first.settings.objective.name}, another by {other.settings.objective.name}"
             )
+        if other.model.reciprocal != first.model.reciprocal:
+            raise InputError("runs with reciprocal relations cannot be joined with runs without")

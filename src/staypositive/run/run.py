@@ -75,10 +75,8 @@ class Run:
     def __repr__(self) -> str:
         objective = self.settings.objective.name
         calibration = self.calibrator.name if self.calibrator else "none"
-        return (
-            f"<Run {self.settings.model} on {self.graph.name} by {objective}, "
-            f"best epoch {self.best_epoch} of {len(self.history)}, calibration {calibration}>"
-        )
+        best = f"best epoch {self.best_epoch} of {len(self.history)}, " if self.history else ""
+        return f"<Run {self.settings.model} on {self.graph.name} by {objective}, {best}calibration {calibration}>"
 
     @cached_property
     def _scorer(self) -> Scorer:
