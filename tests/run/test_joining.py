@@ -104,11 +104,22 @@ def test_weights_of_any_kind_and_size(runs: list[sp.Run], tmp_path: Path) -> Non
 
 
 def test_the_report_tells_how_to_make_it_again(runs: list[sp.Run]) -> None:
-    page = render_report(sp.join_runs(runs, weights=[2, 1, 1]))
+    page = render_report(sp.join_runs(runs, weights=[2, 1, 1], backward_weight=0.3))
     assert "joined from 3 runs" in page
     assert "staypositive train planted --model cp --objective second-moment --dim 4" in page
-    assert "staypositive join runs/member-0 runs/member-1 runs/member-2 --weights 0.5,0.25,0.25" in page
+    assert (
+        "staypositive join runs/member-0 runs/member-1 runs/member-2 --weights 0.5,0.25,0.25 --backward-weight 0.3"
+        in page
+    )
     assert "--model joined" not in page
+    assert "trained apart" in page
+
+
+@pytest.mark.parametrize("members", [None, 3, [3], [{}], [{"weight": "x"}]])
+def test_the_report_of_a_run_whose_origin_is_forged(runs: list[sp.Run], members: Any) -> None:
+    joined = sp.join_runs(runs[:2])
+    joined.provenance |= {"members": members, "validation": members}
+    assert "staypositive join" not in render_report(joined)
 
 
 def test_a_member_that_does_not_help_is_left_out(runs: list[sp.Run]) -> None:
@@ -130,6 +141,10 @@ def test_runs_that_do_not_belong_together(runs: list[sp.Run]) -> None:
         sp.join_runs(runs[:1])
     with pytest.raises(SettingError, match="mrr or posterior"):
         sp.join_runs(runs, choose="nll")
+    with pytest.raises(SettingError, match="give both or neither"):
+        sp.join_runs(runs, backward_weight=0.3)
+    with pytest.raises(SettingError, match="must lie in"):
+        sp.join_runs(runs, weights=[1, 1, 1], backward_weight=-1.0)
     with pytest.raises(SettingError, match="at least one validation fact"):
         sp.join_runs(runs, most_facts=0)
     one_way = sp.fit(runs[0].graph, model="cp", dim=4, reciprocal=False, **FAST)

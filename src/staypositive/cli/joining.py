@@ -29,6 +29,10 @@ def join_command(
         str | None,
         typer.Option(metavar="W,W,...", help="The runs' weights.", show_default="chosen on validation facts"),
     ] = None,
+    backward_weight: Annotated[
+        float | None,
+        typer.Option(help="What ranking adds of facts read backwards; with --weights.", show_default="0, or chosen"),
+    ] = None,
     choose: Annotated[
         ChooseName,
         typer.Option(
@@ -63,11 +67,11 @@ def join_command(
         raise InputError(f"{out} is one of the runs to be joined: the joined one goes elsewhere")
     require_free(out, force)
     held = [load_run(folder) for folder in runs]
-    if given is None:
+    if given is None and backward_weight is None:
         with speaker.progress("joining", most_tries(len(held))) as advance:
             joined = join_runs(held, choose=choose, most_facts=facts, progress=advance)
     else:
-        joined = join_runs(held, weights=given)
+        joined = join_runs(held, weights=given, backward_weight=backward_weight)
     members = [
         {"run": str(folder), "model": run.settings.model, "weight": member["weight"]}
         for folder, run, member in zip(runs, held, joined.provenance["members"], strict=True)

@@ -11,6 +11,7 @@ from staypositive.objectives import objective_options
 from staypositive.reports.html import Html, section, tag
 from staypositive.reports.material import Material
 from staypositive.run import Run, Settings
+from staypositive.typed import fits
 
 
 def train_command(data: str, settings: Settings) -> str:
@@ -36,16 +37,20 @@ def train_command(data: str, settings: Settings) -> str:
 
 def commands(run: Run) -> list[str]:
     """Return what makes a run again: its training, or those of its members and how they are joined."""
-    members = run.provenance.get("members")
-    if run.settings.model != JOINED or not members:
+    if run.settings.model != JOINED:
         return [train_command(run.graph.name, run.settings)]
+    members: Any = run.provenance.get("members")
+    if not fits(members, tuple[dict[str, Any], ...]) or not all(fits(m.get("weight"), float) for m in members):
+        return []  # anybody may have written it
     folders = [f"runs/member-{place}" for place in range(len(members))]
     made = [
-        f"{train_command(run.graph.name, Settings.from_dict(member['settings']))} --out {folder}"
+        f"{train_command(run.graph.name, Settings.from_dict(member.get('settings', {})))} --out {folder}"
         for member, folder in zip(members, folders, strict=True)
     ]
-    weights = ",".join(f"{member['weight']:.4g}" for member in members)
-    return [*made, shlex.join(["staypositive", "join", *folders, "--weights", weights, "--out", "runs/joined"])]
+    words = ["staypositive", "join", *folders, "--weights", ",".join(f"{member['weight']:.4g}" for member in members)]
+    if run.model.backward_weight:
+        words += ["--backward-weight", f"{run.model.backward_weight:g}"]
+    return [*made, shlex.join([*words, "--out", "runs/joined"])]
 
 
 def provenance_section(material: Material) -> Html:
@@ -55,7 +60,11 @@ def provenance_section(material: Material) -> Html:
     objective = dict(values.pop("objective"))
     settings = {"objective": objective.pop("name"), **objective}
     settings |= {name: value for name, value in values.items() if value is not None}
-    origin = {key: value for key, value in run.provenance.items() if key not in ("sources", "members")}
+    origin = {key: value for key, value in run.provenance.items() if key not in ("sources", "members", "validation")}
+    found: Any = run.provenance.get("validation")
+    if fits(found, dict[str, Any]) and fits(found.get("alone"), tuple[float, ...]):
+        alone = ", ".join(f"{value:.4f}" for value in found["alone"])
+        origin["validation"] = f"{found.get('joined')!s:.6} joined; each alone {alone}"
     files = [f"{source.name}, {source.rows:,} rows, SHA-256 {source.sha256[:16]}…" for source in run.graph.sources]
     files += [f"note: {note}" for note in run.graph.notes]
     read = [tag("p", line, class_="note") for line in files]
@@ -65,9 +74,9 @@ def provenance_section(material: Material) -> Html:
         tag("div", tag("h3", "Origin"), _list(origin), tag("h3", "Files read"), *read),
         class_="pair",
     )
-    again = tag("pre", tag("code", "\n".join(commands(run))))
+    again = [tag("pre", tag("code", command)) for command in commands(run)]
     lead = "What made this run, and the commands that make it again."
-    return section("Settings and provenance", lead, columns, again, name="provenance")
+    return section("Settings and provenance", lead, columns, *again, name="provenance")
 
 
 def _list(values: dict[str, Any]) -> Html:

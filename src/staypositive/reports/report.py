@@ -11,6 +11,7 @@ from typing import Any
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
+from staypositive.models import Joined
 from staypositive.reports.census import census_section
 from staypositive.reports.entity_map import map_section
 from staypositive.reports.html import Html, join, number, tag
@@ -112,8 +113,7 @@ def _split(graph: KnowledgeGraph, split: str | None) -> str | None:
 
 
 def _made(run: Run) -> str:
-    members = run.provenance.get("members", ())
-    return f"joined from {len(members)} runs, trained" if members else "trained"
+    return f"joined from {len(run.model.members)} runs, trained" if isinstance(run.model, Joined) else "trained"
 
 
 def _negatives(run: Run) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from staypositive.models import JOINED
 from staypositive.reports.charts import Series, line_chart
 from staypositive.reports.html import Html, figure, join, number, section, tag
 from staypositive.reports.material import Material
@@ -16,7 +17,8 @@ def training_section(material: Material) -> Html:
     """Return small multiples of the history."""
     run = material.run
     if not run.history:
-        return section("Training", "This run has no history: it was not trained here.", name="training")
+        said = "its members were trained apart" if run.settings.model == JOINED else "it was not trained here"
+        return section("Training", f"This run has no history: {said}.", name="training")
     epochs = [record.epoch for record in run.history]
     mark = (float(run.best_epoch), "best") if 1 <= run.best_epoch <= len(epochs) else None
     drawings = []

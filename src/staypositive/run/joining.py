@@ -51,6 +51,7 @@ def join_runs(
     runs: Sequence[Run],
     *,
     weights: Sequence[float] | None = None,
+    backward_weight: float | None = None,
     choose: str = "mrr",
     most_facts: int | None = MOST_FACTS,
     progress: Callable[[int], Any] | None = None,
@@ -58,7 +59,7 @@ def join_runs(
     """Return runs of the same graph and objective as one run, without a calibrator.
 
     `weights` are the members', or else chosen by validation facts: by their `mrr`, or by the NLL that the `posterior`
-    expects. A member whose weight comes out as 0 is left out.
+    expects. A member whose weight comes out as 0 is left out. With weights, `backward_weight` may be given too.
     """
     _require_alike(runs)
     if choose not in CHOICES:
@@ -67,7 +68,9 @@ def join_runs(
         raise SettingError(f"at least one validation fact is looked at, got {most_facts}")
     graph, models, names = runs[0].graph, [run.model for run in runs], [run.settings.model for run in runs]
     if weights is not None:
-        chosen = Choice(_shares(weights, len(runs)))
+        chosen = Choice(_shares(weights, len(runs)), backward_weight or 0.0)
+    elif backward_weight is not None:
+        raise SettingError("backward_weight is chosen with the weights; give both or neither")
     else:
         count, least = len(graph.valid.facts), ENOUGH_FACTS if choose == "posterior" else 1
         if count < least:
@@ -141,6 +144,8 @@ def joined_model(models: Sequence[BilinearModel], names: Sequence[str], choice: 
     model = join_models(
         [models[place] for place in kept], [names[place] for place in kept], [choice.weights[place] for place in kept]
     )
+    if not 0 <= choice.backward_weight <= 1:
+        raise SettingError(f"backward_weight must lie in [0, 1], got {choice.backward_weight}")
     model.backward_weight = choice.backward_weight
     return model
 
