@@ -44,10 +44,13 @@ def build_model(name: str, n_entities: int, n_relations: int, dim: int, **settin
 
 
 def join_models(
-    models: Sequence[BilinearModel], names: Sequence[str], weights: Sequence[float] | None = None
+    models: Sequence[BilinearModel],
+    names: Sequence[str],
+    weights: Sequence[float] | None = None,
+    backward_weight: float = 0.0,
 ) -> BilinearModel:
     """Return models of the same entities and relations as one, each by its name and weight, by default 1."""
-    return join(models, names, [1.0] * len(models) if weights is None else weights, build_model)
+    return join(models, names, [1.0] * len(models) if weights is None else weights, backward_weight, build_model)
 
 
 __all__ = [

@@ -138,6 +138,7 @@ def join(
     models: Sequence[BilinearModel],
     names: Sequence[str],
     weights: Sequence[float],
+    backward_weight: float,
     build: Callable[..., BilinearModel],
 ) -> BilinearModel:
     """Return models of the same entities and relations as one, each by its name and weight."""
@@ -160,6 +161,7 @@ def join(
         members=members,
         bound="identity",
         reciprocal=first.reciprocal,
+        backward_weight=backward_weight,
         prior_score=sum(weight * model.prior_score for model, weight in zip(models, weights, strict=True)),
     ).to(first.entities)
     assert isinstance(joined, Joined)

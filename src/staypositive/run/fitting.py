@@ -12,22 +12,21 @@ import torch
 from torch import Tensor
 
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
-from staypositive.evaluation import negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph, StreamedSplit
-from staypositive.inference import Predictor
-from staypositive.models import JOINED, BilinearModel, Scorer, build_model, resolve_prior_score
+from staypositive.models import JOINED, BilinearModel, build_model, resolve_prior_score
 from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
 from staypositive.run.cores import warn_if_busy
 from staypositive.run.defaults import settings_for
 from staypositive.run.growing import carry_over
 from staypositive.run.locking import locked
-from staypositive.run.measuring import ENOUGH_FACTS, rank_split, validation_measure
+from staypositive.run.measuring import ENOUGH_FACTS, validation_measure
 from staypositive.run.memory import advising
 from staypositive.run.provenance import provenance
 from staypositive.run.run import Run
 from staypositive.run.settings import Settings
 from staypositive.training import (
+    MONITORS,
     Callback,
     Engine,
     FactStream,
@@ -264,21 +263,8 @@ def _validation(graph: KnowledgeGraph, settings: Settings) -> tuple[Validate | N
         return None, monitor
     if monitor == "nll" and not valid.has_negatives:
         raise SettingError("monitor nll needs validation triples labelled false, and this graph has none; use mrr")
-
-    if monitor == "posterior":
-        if len(valid.facts) < ENOUGH_FACTS:
-            said = (
-                f"monitor posterior needs {ENOUGH_FACTS} validation facts, and there are {len(valid.facts)}; use mrr"
-            )
-            raise SettingError(said)
-        measure = validation_measure(graph, None, monitor)
-        return (lambda model: {"posterior": -measure(model)}), monitor
-
-    def by_nll(model: BilinearModel) -> dict[str, float]:
-        predictor = Predictor(graph, Scorer(model))
-        return {"nll": negative_log_likelihood(predictor.logits(predictor.score(valid.triples)), valid.signs)}
-
-    def by_mrr(model: BilinearModel) -> dict[str, float]:
-        return {"mrr": ranking_metrics(rank_split(Predictor(graph, Scorer(model)), "valid"))["mrr"]}
-
-    return (by_nll if monitor == "nll" else by_mrr), monitor
+    if monitor == "posterior" and len(valid.facts) < ENOUGH_FACTS:
+        said = f"monitor posterior needs {ENOUGH_FACTS} validation facts, and there are {len(valid.facts)}; use mrr"
+        raise SettingError(said)
+    measure, sign = validation_measure(graph, None, monitor), 1 if MONITORS[monitor] else -1
+    return (lambda model: {monitor: sign * measure(model)}), monitor

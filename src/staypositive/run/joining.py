@@ -140,14 +140,11 @@ def most_tries(count: int) -> int:
 
 def joined_model(models: Sequence[BilinearModel], names: Sequence[str], choice: Choice) -> BilinearModel:
     """Return the models that have a weight as one."""
-    kept = [place for place, weight in enumerate(choice.weights) if weight]
-    model = join_models(
-        [models[place] for place in kept], [names[place] for place in kept], [choice.weights[place] for place in kept]
-    )
-    if not 0 <= choice.backward_weight <= 1:
-        raise SettingError(f"backward_weight must lie in [0, 1], got {choice.backward_weight}")
-    model.backward_weight = choice.backward_weight
-    return model
+    kept = [part for part in zip(models, names, choice.weights, strict=True) if part[2]]
+    return join_models(
+        [model for model, _, _ in kept], [name for _, name, _ in kept], [weight for _, _, weight in kept],
+        choice.backward_weight,
+    )  # fmt: skip
 
 
 def _towards(weights: tuple[float, ...], corner: tuple[float, ...], step: float) -> tuple[float, ...]:
