@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from staypositive.calibration.background import Background, Features
-from staypositive.calibration.conformal import Conformal, Strangeness
+from staypositive.calibration.conformal import Conformal, Strangeness, within
 from staypositive.calibration.maps import Beta, Calibrator, Isotonic, Platt, Temperature
 from staypositive.calibration.posterior import BackgroundLogistic, FeatureCalibrator, Posterior
 from staypositive.errors import InputError, RunError, SettingError
@@ -87,4 +87,5 @@ __all__ = [
     "calibrator_from_dict",
     "find_calibrator",
     "fit_calibrator",
+    "within",
 ]

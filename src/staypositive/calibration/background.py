@@ -8,7 +8,10 @@ whatever the query. Heads are treated alike over the relation's *domain*. No neg
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +23,10 @@ from staypositive.models import RowMoments, Scorer, score_moments
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+QueryMoments = tuple[Tensor, Tensor]
+"""Mean and standard deviation of queries' scores over a set, shape (n,) each."""
 
 SHRINK = 10.0
 """So many entities of the whole graph count in each range's spread: few rows leave most directions without any."""
@@ -60,22 +67,30 @@ class Background:
 
     def __init__(self, graph: KnowledgeGraph, scorer: Scorer) -> None:
         self.graph, self.scorer = graph, scorer.asked()
-        facts = torch.as_tensor(graph.train.facts, device=scorer.device)
-        self.members = {side: _members(facts, column, len(graph.relations)) for side, column in _SIDES.items()}
-        self.whole = RowMoments.of(self.scorer.entity_rows)
-        self._moments: dict[tuple[str, int], RowMoments] = {}
-        self._most_kept = max(16, _KEPT // (self.whole.covariance.nbytes))
+        width = self.scorer.entity_rows.shape[1]
+        itemsize = self.scorer.entity_rows.element_size()
+        self._moments: Kept[tuple[str, int], RowMoments] = Kept(_KEPT // (itemsize * width**2))
+        self._of_all: Kept[tuple[str, int], QueryMoments] = Kept(_KEPT // (2 * itemsize * scorer.n_entities))
         self._correlations: dict[int, float] = {}
+
+    @cached_property
+    def members(self) -> dict[str, list[Tensor]]:
+        """The entities of every relation's domain (`head`) and range (`tail`)."""
+        facts = torch.as_tensor(self.graph.train.facts, device=self.scorer.device)
+        return {side: _members(facts, column, len(self.graph.relations)) for side, column in _SIDES.items()}
+
+    @cached_property
+    def whole(self) -> RowMoments:
+        """The moments of all entities' rows: |E|·d² products."""
+        return RowMoments.of(self.scorer.entity_rows)
 
     def moments(self, side: str, relation: int) -> RowMoments:
         """Return the moments of a relation's range (`tail`) or domain (`head`), their spread a little the whole's."""
-        found = self._moments.get((side, relation))
-        if found is None:  # held by name too: another thread may clear the store at any time
-            if len(self._moments) >= self._most_kept:
-                self._moments.clear()
-            found = _shrunk(self.scorer.entity_rows[self.members[side][relation]], self.whole)
-            self._moments[side, relation] = found
-        return found
+
+        def form() -> RowMoments:
+            return _shrunk(self.scorer.entity_rows[self.members[side][relation]], self.whole)
+
+        return self._moments.get((side, relation), form)
 
     @torch.no_grad()
     def features(self, triples: Ints) -> Features:
@@ -97,6 +112,40 @@ class Background:
             found[4, own] = self.correlation(relation)
         tail_scores, head_scores, tail_z, head_z, correlations = found.cpu().numpy()
         return Features(triples[:, 1].copy(), tail_scores, head_scores, tail_z, head_z, correlations)
+
+    @torch.no_grad()
+    def pair_features(self, heads: Tensor | None, relation: int, tails: Tensor | None) -> Features:
+        """Return the features of all pairs of heads × tails, tails changing fastest; None stands for all entities."""
+        to_tails, to_heads = self.scorer, self.scorer.swapped()
+        values = []
+        for side, scorer in (("tail", to_tails), ("head", to_heads)):
+            scores = scorer.pairs(heads, relation, tails)
+            mean, deviation = self._query_moments(side, heads if side == "tail" else tails, relation)
+            shape = (-1, 1) if side == "tail" else (1, -1)
+            values += [scores, (scores - mean.view(shape)) / deviation.view(shape)]
+        tail_scores, tail_z, head_scores, head_z = (part.reshape(-1).double().cpu().numpy() for part in values)
+        n = len(tail_scores)
+        correlations = np.full(n, self.correlation(relation))
+        return Features(np.full(n, relation), tail_scores, head_scores, tail_z, head_z, correlations)
+
+    def _query_moments(self, side: str, given: Tensor | None, relation: int) -> QueryMoments:
+        """Return mean and standard deviation of the scores of queries about some entities' tails, or heads.
+
+        Those of all entities are formed once.
+        """
+
+        def of(entities: Tensor) -> QueryMoments:
+            relations = torch.full_like(entities, relation)
+            if side == "tail":
+                queries = self.scorer.tail_queries(entities, relations)
+            else:
+                queries = self.scorer.head_queries(relations, entities)
+            return self.moments(side, relation).of_scores(queries)
+
+        if given is not None:
+            return of(given)
+        every = torch.arange(self.scorer.n_entities, device=self.scorer.device)
+        return self._of_all.get((side, relation), lambda: of(every))
 
     def rivals(self, facts: Ints) -> Features:
         """Return the features of what else the tails of held-out facts could be, where a relation's range is small.
@@ -140,6 +189,23 @@ class Background:
         found = score_moments(*self.scorer.forms(relation), domain, span)
         spread = ((found.of_tails + found.interaction) * (found.of_heads + found.interaction)).clamp(min=0).sqrt()
         return min(1.0, float(found.interaction / spread.clamp(min=1e-24)))
+
+
+class Kept(Generic[Key, Value]):
+    """Values formed when first asked for; all are dropped once they are too many. Threads may share it."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._values = max(16, most), dict[Key, Value]()
+
+    def get(self, key: Key, form: Callable[[], Value]) -> Value:
+        """Return what is kept of a key, or form it."""
+        found = self._values.get(key)
+        if found is None:  # held by name too: another thread may clear the store at any time
+            found = form()
+            if len(self._values) >= self._most:
+                self._values.clear()
+            self._values[key] = found
+        return found
 
 
 _SIDES = {"head": 0, "tail": 2}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,9 +20,11 @@ from torch import Tensor
 
 from staypositive.errors import InputError
 from staypositive.models import RowMoments, Scorer
+from staypositive.typed import fits
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Values = Floats | Tensor
 
 SCORES = 2**31
 """So many scores are computed at most to fit, beyond those of 1,000 facts."""
@@ -57,8 +60,8 @@ class Conformal:
 
     def threshold(self, side: str, relation: int, coverage: float, per_relation: bool = True) -> float:
         """Return the strangeness up to which answers belong to the set; infinite where facts are too few."""
-        if not 0 < coverage < 1:
-            raise InputError(f"coverage is a probability between 0 and 1, got {coverage}")
+        if not fits(coverage, float) or not 0 < coverage < 1:
+            raise InputError(f"coverage is a probability between 0 and 1, got {coverage!r:.80}")
         values = self._values(side, relation, per_relation)
         place = math.ceil((len(values) + 1) * coverage)
         if (place - 1) / (len(values) + 1) >= coverage:  # the product was rounded up past a whole number
@@ -71,18 +74,27 @@ class Conformal:
         The k-th held-out value is the first to reach it, and ⌈(n+1)c⌉ ≥ k just when c > (k−1)/(n+1).
         """
         values = self._values(side, relation, per_relation)
-        return np.asarray(np.searchsorted(values, strange, side="left") / (len(values) + 1))
+        return np.asarray(np.searchsorted(values, strange - ROUNDING, side="left") / (len(values) + 1))
 
     def _values(self, side: str, relation: int, per_relation: bool) -> Floats:
         own = self.own.get((side, relation)) if per_relation else None
         return self.pooled[side] if own is None else own
 
 
+ROUNDING = 1e-9
+"""How far two values may lie apart, relative to 1, that rounding alone tells apart."""
+
+
+def within(strange: Values, limit: Values | float) -> Any:
+    """Return which values are at most the limit, or equal to it but for rounding."""
+    return strange <= limit + ROUNDING
+
+
 class Strangeness:
     """Half the logarithm of a query's kurtosis, less an answer's z-score; both over all entities."""
 
     def __init__(self, scorer: Scorer) -> None:
-        self.scorer = scorer.asked()
+        self.scorer = scorer.exact().asked()
         self.moments = RowMoments.of(self.scorer.entity_rows)
 
     def of_facts(self, facts: Ints, side: str) -> Floats:

@@ -218,9 +218,10 @@ class BackgroundLogistic(FeatureCalibrator):
         values = np.clip(_values(features), self.lowest, self.highest)
         scaled = (_bent(values, map(np.array, self.bends)) - self.centres) / np.array(self.spreads)
         logits = np.asarray(scaled @ np.array(self.weights) + self.offset)
-        for relation, own in zip(self.relations, self.own_weights, strict=True):
+        own = dict(zip(self.relations, self.own_weights, strict=True))
+        for relation in own.keys() & np.unique(features.relations).tolist():
             mine = features.relations == relation
-            logits[mine] += _with_one(scaled[mine]) @ np.array(own)
+            logits[mine] += _with_one(scaled[mine]) @ np.array(own[relation])
         return logits
 
 
@@ -272,10 +273,10 @@ def _log_ratio(density: Floats, background: Floats, knots: Floats, count: float)
 
 def _read(values: Floats, relations: Ints, knots: Floats, pooled: Floats, own: dict[int, Floats]) -> Floats:
     """Return the log-ratio of values, by their relations' curves or else by that of all."""
-    logits = np.asarray(np.interp(values, knots, pooled), dtype=np.float64)
-    for relation, curve in own.items():
+    logits = np.empty(len(values))
+    for relation in np.unique(relations).tolist():
         mine = relations == relation
-        logits[mine] = np.interp(values[mine], knots, curve)
+        logits[mine] = np.interp(values[mine], knots, own.get(relation, pooled))
     return logits
 
 

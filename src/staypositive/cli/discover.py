@@ -16,7 +16,8 @@ from staypositive.cli.tables import frame_rows
 from staypositive.distributed import ShardedRun, is_first, is_launched, open_sharded, open_world, own_device
 from staypositive.export import require_table_path, write_table
 from staypositive.files import write_atomic
-from staypositive.inference import Predictor, discover
+from staypositive.inference import Discovery, Predictor, discover
+from staypositive.inference.ordering import best_first
 from staypositive.models import Scorer
 from staypositive.run import Run, load_run
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("head", "relation", "tail", "probability", "score")
+KEYS = ("log_odds", "h", "r", "t")
+"""What relations' finds are merged by, beside the score; kept with partial results, and not shown."""
 
 
 def discover_command(
@@ -76,8 +79,7 @@ def discover_command(
                 kept.add(relation, table)
     if not is_first():
         return
-    table = kept.table().sort_values("probability", ascending=False, kind="stable").reset_index(drop=True)
-    table = table if top is None else table.head(top)
+    table = kept.table(top)
     if out is not None:
         write_table(table, out, spreadsheet_safe=spreadsheet_safe)
         kept.remove()
@@ -102,7 +104,7 @@ class Searched:
         """Yield relations and what was found of each."""
         predictor = self.run.predictor
         for found in discover(predictor, prior=prior, **options):
-            yield found.relation, label_triples(predictor, found.triples, predictor.score(found.triples), prior)
+            yield found.relation, label_triples(predictor, found, prior)
 
 
 class SearchedInShards:
@@ -121,8 +123,7 @@ class SearchedInShards:
         """Yield relations and what was found of each."""
         predictor = Predictor(self.graph, Scorer(self.run.model))
         for found in self.run.discover(prior=prior, **options):
-            scores = found.logits - predictor.logits(np.zeros(1), prior)  # log-odds are scores and a constant here
-            yield found.relation, label_triples(predictor, found.triples, scores, prior)
+            yield found.relation, label_triples(predictor, found, prior)
 
 
 @contextmanager
@@ -134,12 +135,12 @@ def _open(folder: Path) -> Iterator[Searched | SearchedInShards]:
         yield SearchedInShards(open_sharded(folder, world))
 
 
-def label_triples(predictor: Predictor, triples: Any, scores: Any, prior: float | None) -> pd.DataFrame:
-    """Return triples by label, with probability and score."""
-    ranks = np.arange(len(triples))
-    found = np.column_stack([np.zeros_like(ranks), ranks, triples])
-    table: pd.DataFrame = predictor.table(found, scores, prior)[list(COLUMNS)]
-    return table
+def label_triples(predictor: Predictor, found: Discovery, prior: float | None) -> pd.DataFrame:
+    """Return what was found by label, with probability and score, and with the keys that it is ordered by."""
+    ranks = np.arange(len(found.triples))
+    rows = np.column_stack([np.zeros_like(ranks), ranks, found.triples])
+    table: pd.DataFrame = predictor.table(rows, found.scores, prior)[list(COLUMNS)]
+    return table.assign(log_odds=found.logits, h=rows[:, 2], r=rows[:, 3], t=rows[:, 4])
 
 
 class Partial:
@@ -163,12 +164,15 @@ class Partial:
         if self.folder is not None:
             write_table(table, self.folder / f"{relation}.tsv")
 
-    def table(self) -> pd.DataFrame:
-        """Return all that was found."""
+    def table(self, top: int | None) -> pd.DataFrame:
+        """Return all that was found, or so many, most likely first."""
         import pandas as pd
 
-        filled = [table for _, table in sorted(self.parts.items()) if len(table)]
-        return pd.concat(filled) if filled else pd.DataFrame({column: [] for column in COLUMNS})
+        filled = [table for table in self.parts.values() if len(table)]
+        whole = pd.concat(filled) if filled else pd.DataFrame({column: [] for column in (*COLUMNS, *KEYS)})
+        log_odds, scores = (whole[name].to_numpy(np.float64) for name in ("log_odds", "score"))
+        order = best_first(log_odds, scores, whole[["h", "r", "t"]].to_numpy(np.int64))[:top]
+        return whole[list(COLUMNS)].iloc[order].reset_index(drop=True)
 
     def remove(self) -> None:
         """Take the partial results away."""
@@ -187,7 +191,12 @@ class Partial:
             for path in folder.glob("*.tsv"):
                 types = {"head": str, "relation": str, "tail": str}
                 self.parts[int(path.stem)] = pd.read_csv(
-                    path, sep="\t", dtype=types, keep_default_na=False, lineterminator="\n", encoding="utf-8"
+                    path,
+                    sep="\t",
+                    dtype=types,
+                    keep_default_na=False,
+                    lineterminator="\n",
+                    encoding="utf-8",
                 )
             return
         for path in folder.iterdir():

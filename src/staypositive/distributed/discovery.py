@@ -13,7 +13,7 @@ from staypositive.distributed.rows import send_to_first
 from staypositive.distributed.world import World
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Discovery, Predictor
-from staypositive.inference.discovery import PIECE, pairs_of
+from staypositive.inference.discovery import PIECE, likely_by_score, only_new, pairs_of
 from staypositive.models import BilinearModel, Scorer, evaluating
 
 
@@ -31,9 +31,8 @@ def discover_sharded(
     progress: Callable[[int], Any] | None = None,
 ) -> Iterator[Discovery]:
     """Yield what `inference.discover` does, to process 0, for each relation in turn; to the others, nothing found."""
-    scorer = Scorer(model)
-    predictor = Predictor(graph, scorer)
-    lowest = predictor.score_at(min_probability, prior)
+    predictor = Predictor(graph, Scorer(model, exact=True))
+    scorer = predictor.scorer
     for relation in range(len(graph.relations)) if relations is None else relations:
         heads, tails, loops = pairs_of(graph, relation, everywhere, world.device)
         own = tails[tails % world.size == world.rank]
@@ -42,11 +41,11 @@ def discover_sharded(
             with evaluating(model):
                 queries = ask_everywhere(world, scorer, part, torch.full_like(part, relation), True)
                 scores = queries @ scorer.entity_rows[own // world.size].T
-            rows, columns = torch.nonzero(scores >= lowest).unbind(1)
-            found = torch.stack([part[rows], torch.full_like(rows, relation), own[columns]], dim=1).cpu().numpy()
-            keep = ~predictor.is_known(found) & (loops | (found[:, 0] != found[:, 2]))
-            logits = predictor.logits(scores[rows, columns].double().cpu().numpy(), prior)
-            best = best.joined(found[keep], logits[keep], most)
+            logits, points, places = likely_by_score(predictor, scores, min_probability, prior)
+            rows, columns = np.divmod(places, max(1, len(own)))
+            ids = part.cpu().numpy()[rows], np.full(len(rows), relation), own.cpu().numpy()[columns]
+            found = Discovery(relation, np.column_stack(ids), points, logits)
+            best = best.joined(only_new(found, predictor, loops), most)
         yield _of_all(world, best, most)
         if progress is not None:
             progress(1)
@@ -54,11 +53,8 @@ def discover_sharded(
 
 def _of_all(world: World, own: Discovery, most: int | None) -> Discovery:
     """Return the best of all processes' to process 0."""
-    triples, logits = (
+    parts = (
         send_to_first(world, "discovery", torch.from_numpy(part).to(world.device)).cpu().numpy()
-        for part in (own.triples, own.logits)
+        for part in (own.triples, own.scores, own.logits)
     )
-    order = np.lexsort(
-        (triples[:, 2], triples[:, 0])
-    )  # the order of discovery by one process, where log-odds are equal
-    return Discovery.nothing(own.relation).joined(triples[order], logits[order], most)
+    return Discovery.nothing(own.relation).joined(Discovery(own.relation, *parts), most)

@@ -5,7 +5,6 @@ Ranks are exact: among all entities, filtered and raw, with ties counted, as `ev
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -91,8 +90,8 @@ def score_sharded(world: World, model: BilinearModel, triples: NDArray[np.int64]
     heads, relations, tails = torch.as_tensor(triples[share.own], device=world.device).unbind(1)
     ids, places = torch.unique(torch.cat([heads, tails]), return_inverse=True)
     with evaluating(model):
-        scorer = Scorer(model)
-        fetched = _with_rows(scorer, RowExchange(world, ids).fetch(scorer.entity_rows))
+        scorer = Scorer(model, exact=True)
+        fetched = scorer.with_entity_rows(RowExchange(world, ids).fetch(scorer.entity_rows))
         scores = torch.zeros(len(triples), dtype=torch.float64, device=world.device)
         own = fetched.triples(places[: len(heads)], relations, places[len(heads) :])
         scores[share.own] = own.double() * bool(share.counted)
@@ -102,13 +101,6 @@ def score_sharded(world: World, model: BilinearModel, triples: NDArray[np.int64]
 
 def ask_everywhere(world: World, scorer: Scorer, given: Tensor, relations: Tensor, is_tail: bool) -> Tensor:
     """Return the queries about some entities' tails, or heads, to every process alike; each has its own rows."""
-    asker = _with_rows(scorer, fetch_everywhere(world, scorer.entity_rows, given))
+    asker = scorer.with_entity_rows(fetch_everywhere(world, scorer.entity_rows, given))
     each = torch.arange(len(given), device=given.device)
     return asker.tail_queries(each, relations) if is_tail else asker.head_queries(relations, each)
-
-
-def _with_rows(scorer: Scorer, rows: Tensor) -> Scorer:
-    """Return the scorer for these entity rows, numbered from 0."""
-    other = copy.copy(scorer)
-    other.entity_rows = rows
-    return other

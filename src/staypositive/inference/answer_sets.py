@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from staypositive.calibration import Conformal
+from staypositive.calibration import Conformal, within
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, AnswerIndex
 from staypositive.inference.predictor import Predictor
@@ -30,7 +30,9 @@ def answer_set(
     per_relation: bool = True,
     prior: float | None = None,
 ) -> pd.DataFrame:
-    """Return new answers of (h, r, ?) or (?, r, t) that hold the true one with probability `coverage`, best first.
+    """Return new answers of (h, r, ?) or (?, r, t) that hold the true one with probability `coverage`.
+
+    They come most likely first, in the order of `inference.ordering`.
 
     Facts of any split are left out: the promise is about an answer that is not known yet.
     """
@@ -40,16 +42,10 @@ def answer_set(
     side, relation = query.missing, int(triple[0, 1])
     limit = conformal.threshold(side, relation, coverage, per_relation)
     asked = torch.as_tensor(triple, device=predictor.scorer.device)
-    strange = predictor.strangeness.of_all(asked, side)[0]
-    inside = torch.nonzero(strange <= limit)[:, 0]
-    chosen = inside[strange[inside].argsort()].cpu().numpy()
-    triples = np.repeat(triple, len(chosen), axis=0)
-    triples[:, 0 if side == "head" else 2] = chosen
-    triples = triples[~predictor.is_known(triples)]
-    ranks = np.arange(len(triples))
-    found = np.column_stack([np.zeros_like(ranks), ranks, triples])
-    table = predictor.table(found, predictor.score(triples), prior)
-    return table[[side, "probability", "score"]]
+    strange = predictor.strangeness.of_all(asked, side)[0].cpu().numpy()
+    found, scores = predictor.find([query], top=len(strange), exclude_known=True)
+    inside = within(strange, limit)[found[:, 2 if side == "head" else 4]]
+    return predictor.table(found[inside], scores[inside], prior)[[side, "probability", "score"]]
 
 
 def entry_coverages(
@@ -93,10 +89,10 @@ def measure_sets(
     for side, given, wanted in (("tail", 0, 2), ("head", 2, 0)):
         answers = AnswerIndex(filters[:, given] * n_relations + filters[:, 1], filters[:, wanted], n_entities)
         by_relation = [conformal.threshold(side, r, coverage, per_relation) for r in range(n_relations)]
-        limits = torch.tensor(by_relation, device=scorer.device)
+        limits = torch.tensor(by_relation, dtype=torch.float64, device=scorer.device)
         parts = []
-        for piece in asked.split(max(1, memory // (8 * n_entities))):
-            inside = strangeness.of_all(piece, side) <= limits[piece[:, 1], None]
+        for piece in asked.split(max(1, memory // (24 * n_entities))):
+            inside = within(strangeness.of_all(piece, side), limits[piece[:, 1], None])
             rows, others = answers.of(piece[:, given] * n_relations + piece[:, 1])
             own = inside.gather(1, piece[:, [wanted]])[:, 0]
             inside[rows, others] = False

@@ -16,9 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from staypositive.calibration import FeatureCalibrator, Features
+from staypositive.calibration import FeatureCalibrator
 from staypositive.errors import InputError
 from staypositive.graph import KnowledgeGraph
+from staypositive.inference.ordering import TOLERANCE, best_first, reaches
 from staypositive.inference.predictor import Predictor
 from staypositive.models import logit
 
@@ -30,22 +31,29 @@ PIECE = 2**22
 
 @dataclass(frozen=True)
 class Discovery:
-    """New triples of one relation, by ids, most likely first, with their log-odds."""
+    """New triples of one relation, by ids, most likely first, with their scores and log-odds."""
 
     relation: int
     triples: Ints
+    scores: Floats
     logits: Floats
 
     @classmethod
     def nothing(cls, relation: int) -> Discovery:
         """Return that nothing was found yet."""
-        return cls(relation, np.empty((0, 3), dtype=np.int64), np.empty(0))
+        return cls(relation, np.empty((0, 3), dtype=np.int64), np.empty(0), np.empty(0))
 
-    def joined(self, triples: Ints, logits: Floats, most: int | None) -> Discovery:
+    def joined(self, other: Discovery, most: int | None) -> Discovery:
         """Return the best of what was found before and now, most likely first."""
-        triples, logits = np.concatenate([self.triples, triples]), np.concatenate([self.logits, logits])
-        order = np.argsort(-logits, kind="stable")[:most]
-        return Discovery(self.relation, triples[order], logits[order])
+        triples, scores, logits = (
+            np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("triples", "scores", "logits")
+        )
+        order = best_first(logits, scores, triples)[:most]
+        return Discovery(self.relation, triples[order], scores[order], logits[order])
+
+    def select(self, keep: NDArray[np.bool_]) -> Discovery:
+        """Return what the mask keeps."""
+        return Discovery(self.relation, self.triples[keep], self.scores[keep], self.logits[keep])
 
 
 def discover(
@@ -72,9 +80,8 @@ def discover(
         heads, tails, loops = pairs_of(graph, relation, everywhere, predictor.scorer.device)
         best = Discovery.nothing(relation)
         for part in heads.split(max(1, piece // max(1, len(tails)))) if len(tails) else ():
-            triples, logits = _piece(predictor, part, relation, tails, min_probability, prior)
-            keep = ~predictor.is_known(triples) & (loops | (triples[:, 0] != triples[:, 2]))
-            best = best.joined(triples[keep], logits[keep], most)
+            found = _piece(predictor, part, relation, tails, min_probability, prior)
+            best = best.joined(only_new(found, predictor, loops), most)
         yield best
         if progress is not None:
             progress(1)
@@ -90,46 +97,40 @@ def pairs_of(
     return heads, tails, bool((facts[:, 0] == facts[:, 2]).any())
 
 
+def only_new(found: Discovery, predictor: Predictor, loops: bool) -> Discovery:
+    """Return what is no fact of any split, and, unless `loops`, says nothing of an entity and itself."""
+    triples = found.triples
+    return found.select(~predictor.is_known(triples) & (loops | (triples[:, 0] != triples[:, 2])))
+
+
 @torch.no_grad()
 def _piece(
     predictor: Predictor, heads: Tensor, relation: int, tails: Tensor, probability: float, prior: float | None
-) -> tuple[Ints, Floats]:
-    """Return the pairs of heads × tails that reach the probability, and their log-odds."""
-    scorer = predictor.scorer
+) -> Discovery:
+    """Return the pairs of heads × tails that reach the probability."""
+    scores = predictor.scorer.pairs(heads, relation, tails)
     if isinstance(predictor.calibrator, FeatureCalibrator):
-        features = _features(predictor, heads, relation, tails)
+        features = predictor.background.pair_features(heads, relation, tails)
         logits = predictor.at_prior(predictor.calibrator.apply_features(features), prior)
-        chosen = np.flatnonzero(logits >= logit(probability))
-        rows, columns = np.divmod(chosen, len(tails))
-        values = logits[chosen]
+        chosen = np.flatnonzero(reaches(logits, logit(probability)))
+        values, points = logits[chosen], scores.reshape(-1).cpu().numpy()[chosen]
     else:
-        queries = scorer.tail_queries(heads, torch.full_like(heads, relation))
-        scores = queries @ scorer.entity_rows[tails].T
-        picked = torch.nonzero(scores >= predictor.score_at(probability, prior))
-        rows, columns = picked.cpu().numpy().T
-        values = predictor.logits(scores[picked[:, 0], picked[:, 1]].double().cpu().numpy(), prior)
+        values, points, chosen = likely_by_score(predictor, scores, probability, prior)
+    rows, columns = np.divmod(chosen, len(tails))
     triples = np.column_stack(
         [heads.cpu().numpy()[rows], np.full(len(rows), relation, dtype=np.int64), tails.cpu().numpy()[columns]]
     )
-    return triples, values
+    return Discovery(relation, triples, points, values)
 
 
-def _features(predictor: Predictor, heads: Tensor, relation: int, tails: Tensor) -> Features:
-    """Return the features of all pairs of heads × tails, tails changing fastest."""
-    background, scorer = predictor.background, predictor.scorer.asked()
-    rows = scorer.entity_rows
-    to_tails = scorer.tail_queries(heads, torch.full_like(heads, relation))
-    to_heads = scorer.head_queries(torch.full_like(tails, relation), tails)
-    tail_scores, head_scores = to_tails @ rows[tails].T, to_heads @ rows[heads].T
-    tail_z = background.moments("tail", relation).z_scores(to_tails, tail_scores)
-    head_z = background.moments("head", relation).z_scores(to_heads, head_scores)
-    n = len(heads) * len(tails)
-
-    def flat(part: Tensor) -> Floats:
-        values: Floats = part.double().cpu().numpy().reshape(-1)
-        return values
-
-    return Features(
-        np.full(n, relation), flat(tail_scores), flat(head_scores.T), flat(tail_z), flat(head_z.T),
-        np.full(n, background.correlation(relation)),
-    )  # fmt: skip
+def likely_by_score(
+    predictor: Predictor, scores: Tensor, probability: float, prior: float | None
+) -> tuple[Floats, Floats, Ints]:
+    """Return log-odds, scores and places (counted along rows) of the scores that reach the probability."""
+    limit = predictor.score_at(probability, prior)
+    slack = 4 * TOLERANCE * (1 + abs(limit)) if np.isfinite(limit) else 0.0
+    places = torch.nonzero(scores.reshape(-1) >= limit - slack)[:, 0]
+    points: Floats = scores.reshape(-1)[places].cpu().numpy()
+    logits = predictor.logits(points, prior)
+    keep = reaches(logits, logit(probability))
+    return logits[keep], points[keep], places.cpu().numpy()[keep]

@@ -15,7 +15,8 @@ from staypositive.calibration import Background, Calibrator, FeatureCalibrator, 
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, sigmoid
 from staypositive.graph import KnowledgeGraph
-from staypositive.inference.queries import PARTS, Asking, Query, encode_query
+from staypositive.inference.ordering import best_of_each
+from staypositive.inference.queries import PARTS, Asking, Query, encode_query, require_top
 from staypositive.models import Scorer, logit
 
 if TYPE_CHECKING:
@@ -24,10 +25,15 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Candidates = str | Iterable[str] | None
+BYTES_PER_ANSWER = 160
+"""Scores, features and log-odds of one answer, while questions are answered."""
 
 
 class Predictor:
-    """A graph, its model's scorer and a calibrator, if there is one."""
+    """A graph, its model's scorer and a calibrator, if there is one.
+
+    Answers are computed in 64 bits and come in the order of `inference.ordering`.
+    """
 
     def __init__(
         self,
@@ -36,7 +42,7 @@ class Predictor:
         calibrator: Calibrator | None = None,
         background: Background | None = None,
     ) -> None:
-        self.graph, self.scorer, self.calibrator = graph, scorer, calibrator
+        self.graph, self.scorer, self.calibrator = graph, scorer.exact(), calibrator
         self._given_background = background
         self._asking = {part: Asking(part, graph, scorer) for part in PARTS}
 
@@ -104,12 +110,11 @@ class Predictor:
         progress: Callable[[int], Any] | None = None,
     ) -> tuple[Ints, Floats]:
         """Return the best answers by ids, rows (query, rank, head, relation, tail) in order, and their scores."""
-        if top < 1:
-            raise InputError(f"top must be at least 1, got {top}")
+        require_top(top)
         if isinstance(candidates, str) and candidates != "range":
             raise InputError(f'candidates are a list of labels, or "range"; got the text {candidates!r}')
         if candidates is not None and not isinstance(candidates, str):
-            candidates = list(candidates)
+            candidates = _listed(candidates)
         kinds = np.array([query.missing for query in queries])
         given = np.array([encode_query(query, self.graph) for query in queries], dtype=np.int64).reshape(-1, 3)
         whole = np.flatnonzero(kinds == "")
@@ -117,7 +122,7 @@ class Predictor:
         scores = [self.score(given[whole])]
         for part, asking in self._asking.items():
             rows = np.flatnonzero(kinds == part)
-            chunk = max(1, memory // (8 * len(asking.vocabulary)))
+            chunk = max(1, memory // (BYTES_PER_ANSWER * len(asking.vocabulary)))
             for start in range(0, len(rows), chunk):
                 piece = rows[start : start + chunk]
                 best, values = self._best(asking, given[piece], top, exclude_known, exclude_self, candidates)
@@ -134,14 +139,13 @@ class Predictor:
         """Return the entities whose rows point the same way, by cosine similarity."""
         import pandas as pd
 
-        if top < 1:
-            raise InputError(f"top must be at least 1, got {top}")
+        require_top(top)
         own = self.graph.entities.id(entity)
         likeness = self._directions @ self._directions[own]
         likeness[own] = -torch.inf
-        best = likeness.topk(min(top, len(likeness) - 1))
-        labels = [self.graph.entities[i] for i in best.indices.tolist()]
-        return pd.DataFrame({"entity": labels, "similarity": best.values.double().cpu().numpy()})
+        _, best = best_of_each(likeness[None], likeness[None], top)
+        labels = [self.graph.entities[i] for i in best.tolist()]
+        return pd.DataFrame({"entity": labels, "similarity": likeness.cpu().numpy()[best]})
 
     # -- from scores to probabilities ---------------------------------------------------------------------------
 
@@ -215,18 +219,40 @@ class Predictor:
         asked = torch.as_tensor(given, device=self.scorer.device)
         with torch.no_grad():
             scores = asking.scores(asked)
+            log_odds = self._answer_logits(asking, asked, scores)
             if candidates is not None:
-                scores.masked_fill_(~self._allowed(asking, asked, candidates), -torch.inf)
+                log_odds.masked_fill_(~self._allowed(asking, asked, candidates), -torch.inf)
             if exclude_known:
-                scores[asking.known.of(asking.keys(asked))] = -torch.inf
+                log_odds[asking.known.of(asking.keys(asked))] = -torch.inf
             if exclude_self and asking.part != "relation":
-                scores.scatter_(1, asked[:, [2 - asking.column]], -torch.inf)
-            best = scores.topk(min(top, scores.shape[1]), dim=1)
-        values = best.values.double().cpu().numpy()
-        query, rank = np.nonzero(np.isfinite(values))
+                log_odds.scatter_(1, asked[:, [2 - asking.column]], -torch.inf)
+            query, answer = best_of_each(log_odds, scores, top)
+        rank = np.arange(len(query)) - np.searchsorted(query, query)
         triples = given[query]
-        triples[:, asking.column] = best.indices.cpu().numpy()[query, rank]
-        return np.column_stack([query, rank, triples]), values[query, rank]
+        triples[:, asking.column] = answer
+        return np.column_stack([query, rank, triples]), scores.cpu().numpy()[query, answer]
+
+    def _answer_logits(self, asking: Asking, asked: Tensor, scores: Tensor) -> Tensor:
+        """Return what orders the answers of some questions as their probabilities do, shape (n, answers).
+
+        Calibrators of scores never fall as scores rise, so that scores will do.
+        """
+        if not isinstance(self.calibrator, FeatureCalibrator):
+            return scores.clone()
+        if asking.part == "relation":
+            triples = asked.repeat_interleave(scores.shape[1], dim=0)
+            triples[:, 1] = torch.arange(scores.shape[1], device=asked.device).repeat(len(asked))
+            return torch.as_tensor(self.triple_logits(triples.cpu().numpy())).view_as(scores).to(scores)
+        found = torch.empty_like(scores)
+        for relation in asked[:, 1].unique().tolist():
+            own = (asked[:, 1] == relation).nonzero()[:, 0]
+            sides = (asked[own, 0], None) if asking.part == "tail" else (None, asked[own, 2])
+            logits = self.calibrator.apply_features(self.background.pair_features(sides[0], relation, sides[1]))
+            if asking.part == "tail":
+                found[own] = torch.as_tensor(logits).view(len(own), -1).to(scores)
+            else:
+                found[own] = torch.as_tensor(logits).view(-1, len(own)).T.to(scores)
+        return found
 
     def _allowed(self, asking: Asking, given: Tensor, candidates: Candidates) -> Tensor:
         """Return which answers may be given, shape (n or 1, answers)."""
@@ -271,8 +297,15 @@ class Predictor:
 
     @cached_property
     def _directions(self) -> Tensor:
-        return self.scorer.model.directions(self.scorer.entity_rows)
+        return self.scorer.algebra.directions(self.scorer.entity_rows)
 
     @cached_property
     def _known_keys(self) -> Ints:
         return np.unique(self.graph.keys(self.graph.facts()))
+
+
+def _listed(candidates: Iterable[str]) -> list[str]:
+    try:
+        return list(candidates)
+    except TypeError:
+        raise InputError(f'candidates are a list of labels, or "range"; got {candidates!r:.80}') from None

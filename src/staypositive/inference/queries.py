@@ -16,6 +16,7 @@ from staypositive.errors import DataError, InputError
 from staypositive.evaluation import AnswerIndex
 from staypositive.graph import KnowledgeGraph, read_triples
 from staypositive.models import Scorer
+from staypositive.typed import fits
 
 MISSING = "?"
 PARTS = ("head", "relation", "tail")
@@ -54,10 +55,19 @@ def read_queries(path: str | os.PathLike[str], graph: KnowledgeGraph) -> list[Qu
     return queries
 
 
+def require_top(top: int) -> None:
+    """Refuse anything but a whole number of answers."""
+    if not fits(top, int) or top < 1:
+        raise InputError(f"top must be a whole number of at least 1, got {top!r:.80}")
+
+
 def encode_query(query: Query, graph: KnowledgeGraph) -> list[int]:
     """Return the ids of a query, −1 for the missing part."""
     query.missing  # noqa: B018  # raises where two parts are open
     vocabularies = (graph.entities, graph.relations, graph.entities)
+    for part, label in zip(PARTS, query, strict=True):
+        if not isinstance(label, str | None):
+            raise InputError(f"the {part} of a query is a label, which is text, or None; got {label!r:.80}")
     return [-1 if label is None else words.id(label) for words, label in zip(vocabularies, query, strict=True)]
 
 

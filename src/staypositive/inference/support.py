@@ -17,10 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from staypositive.errors import InputError
 from staypositive.inference.facts import FactIndex
+from staypositive.inference.ordering import best_first
 from staypositive.inference.predictor import Predictor
-from staypositive.inference.queries import Query, encode_query
+from staypositive.inference.queries import Query, encode_query, require_top
 from staypositive.models import Scorer
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ class Support:
     @torch.no_grad()
     def of(self, triple: tuple[int, int, int], top: int = 10) -> tuple[Ints, Floats]:
         """Return the training facts that support a triple most, other than itself, and by how much."""
-        if top < 1:
-            raise InputError(f"top must be at least 1, got {top}")
+        require_top(top)
         scorer = self.predictor.scorer
         asked = torch.tensor([triple], device=scorer.device)
         own = float(_products(scorer, asked, asked)[0])
@@ -56,7 +55,7 @@ class Support:
         pieces = torch.as_tensor(facts, device=scorer.device).split(max(1, PIECE // width))
         products = [_products(scorer, asked, piece).double().cpu().numpy() for piece in pieces]
         support = np.concatenate([np.empty(0), *products]) / max(own, 1e-24)
-        best = np.argsort(-support, kind="stable")[:top]
+        best = best_first(support, support, facts)[:top]
         best = best[support[best] > 0]
         return facts[best], support[best]
 

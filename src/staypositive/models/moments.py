@@ -34,10 +34,14 @@ class RowMoments:
         """Return mean and variance of `query · row` over the set: q·m and qᵀCq, shape (...)."""
         return query @ self.mean, ((query @ self.covariance) * query).sum(-1)
 
+    def of_scores(self, queries: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and standard deviation of each query's scores over the set, the latter never zero."""
+        mean, variance = self.of_query(queries)
+        return mean, variance.clamp(min=1e-24).sqrt()
+
     def z_scores(self, queries: Tensor, scores: Tensor) -> Tensor:
         """Return scores less their query's mean over the set, in deviations; shape of scores, (n,) or (n, m)."""
-        mean, variance = self.of_query(queries)
-        spread = variance.clamp(min=1e-24).sqrt()
+        mean, spread = self.of_scores(queries)
         shape = mean.shape + (1,) * (scores.dim() - mean.dim())
         return (scores - mean.view(shape)) / spread.view(shape)
 

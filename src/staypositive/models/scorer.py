@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import torch
@@ -16,20 +17,54 @@ class Scorer:
 
     With reciprocal relations a triple has two scores, as it is asked for and backwards. Its score is their mean, or,
     for `asked`, that of the asked direction and the model's `backward_weight` times the other.
+
+    `exact` computes in 64 bits, from the weights on: what remains of rounding is so small that answers can be told
+    from ties whatever the processor, the number of threads or the batch (see `inference.ordering`).
     """
 
-    def __init__(self, model: BilinearModel, *, asked: bool = False) -> None:
-        self.model, self.is_asked = model, asked
-        self.own, self.backward = 1.0, 0.0
-        if model.reciprocal:
-            self.own, self.backward = (1.0, model.backward_weight) if asked else (0.5, 0.5)
+    def __init__(self, model: BilinearModel, *, asked: bool = False, exact: bool = False) -> None:
+        self.model, self.is_exact = model, exact
+        self.algebra = _in_double(model) if exact else model
+        """The model's queries, for rows of this scorer's precision."""
         with evaluating(model):
-            self.entity_rows = model.entity_rows().detach()
-            self.relation_rows = model.relation_rows().detach()
+            entities, relations = (table.double() if exact else table for table in (model.entities, model.relations))
+            self.entity_rows = self.algebra.form_entity_rows(entities).detach()
+            self.relation_rows = self.algebra.form_relation_rows(relations).detach()
+        self._ask(asked)
+
+    def _ask(self, asked: bool) -> None:
+        self.is_asked, self.own, self.backward = asked, 1.0, 0.0
+        if self.model.reciprocal:
+            self.own, self.backward = (1.0, self.model.backward_weight) if asked else (0.5, 0.5)
 
     def asked(self) -> Scorer:
-        """Return the scorer that ranking uses: of the asked direction."""
-        return Scorer(self.model, asked=True) if self.model.reciprocal and not self.is_asked else self
+        """Return the scorer that ranking uses: of the asked direction, with the same rows."""
+        if self.is_asked or not self.model.reciprocal:
+            return self
+        other = copy.copy(self)
+        other._ask(True)
+        return other
+
+    def swapped(self) -> Scorer:
+        """Return the scorer whose scores of tails are this one's of heads: of (h, r, ?) as if (?, r, t) were asked.
+
+        Only of models with reciprocal relations do they differ: own and backward reading change places.
+        """
+        if not self.model.reciprocal:
+            return self
+        other = copy.copy(self)
+        other.own, other.backward = self.backward, self.own
+        return other
+
+    def exact(self) -> Scorer:
+        """Return the scorer in 64 bits."""
+        return self if self.is_exact else Scorer(self.model, asked=self.is_asked, exact=True)
+
+    def with_entity_rows(self, rows: Tensor) -> Scorer:
+        """Return the scorer for these entity rows, numbered from 0."""
+        other = copy.copy(self)
+        other.entity_rows = rows
+        return other
 
     @property
     def device(self) -> torch.device:
@@ -43,7 +78,7 @@ class Scorer:
 
     def triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Return φ of triples given by ids, shape (n,)."""
-        model, head_rows, tail_rows = self.model, self.entity_rows[heads], self.entity_rows[tails]
+        model, head_rows, tail_rows = self.algebra, self.entity_rows[heads], self.entity_rows[tails]
         return self._mixed(
             lambda: model.score_rows(head_rows, self.relation_rows[relations], tail_rows),
             lambda: model.score_rows(tail_rows, self.relation_rows[relations + model.n_relations], head_rows),
@@ -57,9 +92,21 @@ class Scorer:
         """Return φ of every head for each (relation, tail), shape (n, |E|)."""
         return self.head_queries(relations, tails) @ self.entity_rows.T
 
+    def pairs(self, heads: Tensor | None, relation: int, tails: Tensor | None) -> Tensor:
+        """Return φ of all pairs of heads × tails by one relation, as tails are asked for, shape (heads, tails).
+
+        None stands for all entities. Queries are formed for the side that has fewer.
+        """
+        rows = self.entity_rows
+        head_rows, tail_rows = (rows if ids is None else rows[ids] for ids in (heads, tails))
+        to_tails, to_heads = self.forms(relation)
+        if len(head_rows) <= len(tail_rows):
+            return to_tails(head_rows) @ tail_rows.T
+        return head_rows @ to_heads(tail_rows).T
+
     def relations(self, heads: Tensor, tails: Tensor) -> Tensor:
         """Return φ of every relation for each (head, tail), shape (n, |R|)."""
-        model, head_rows, tail_rows = self.model, self.entity_rows[heads], self.entity_rows[tails]
+        model, head_rows, tail_rows = self.algebra, self.entity_rows[heads], self.entity_rows[tails]
         return self._mixed(
             lambda: model.relation_query(head_rows, tail_rows) @ self.relation_rows[: model.n_relations].T,
             lambda: model.relation_query(tail_rows, head_rows) @ self.relation_rows[model.n_relations :].T,
@@ -67,7 +114,7 @@ class Scorer:
 
     def forms(self, relation: int) -> tuple[LinearMap, LinearMap]:
         """Return what turns head rows into tail queries for a relation, and tail rows into head queries."""
-        model, row = self.model, self.relation_rows[relation]
+        model, row = self.algebra, self.relation_rows[relation]
         if not self.backward:
             return lambda rows: model.tail_query(rows, row), lambda rows: model.head_query(rows, row)
         back = self.relation_rows[relation + model.n_relations]
@@ -78,7 +125,7 @@ class Scorer:
 
     def tail_queries(self, heads: Tensor, relations: Tensor) -> Tensor:
         """Return q with φ = q · tail row, for each (head, relation), shape (n, entity width)."""
-        model, rows = self.model, self.entity_rows[heads]
+        model, rows = self.algebra, self.entity_rows[heads]
         return self._mixed(
             lambda: model.tail_query(rows, self.relation_rows[relations]),
             lambda: model.head_query(rows, self.relation_rows[relations + model.n_relations]),
@@ -86,7 +133,7 @@ class Scorer:
 
     def head_queries(self, relations: Tensor, tails: Tensor) -> Tensor:
         """Return q with φ = q · head row, for each (relation, tail), shape (n, entity width)."""
-        model, rows = self.model, self.entity_rows[tails]
+        model, rows = self.algebra, self.entity_rows[tails]
         if not model.reciprocal:
             return model.head_query(rows, self.relation_rows[relations])
         return self._mixed(
@@ -96,7 +143,7 @@ class Scorer:
 
     def relation_gradients(self, heads: Tensor, tails: Tensor) -> Tensor:
         """Return dφ of (head, ·, tail) by the relation's rows, both of them side by side where it has two."""
-        model, head_rows, tail_rows = self.model, self.entity_rows[heads], self.entity_rows[tails]
+        model, head_rows, tail_rows = self.algebra, self.entity_rows[heads], self.entity_rows[tails]
         own = model.relation_query(head_rows, tail_rows)
         if not self.backward:
             return own
@@ -104,6 +151,15 @@ class Scorer:
 
     def _mixed(self, own: Callable[[], Tensor], backward: Callable[[], Tensor]) -> Tensor:
         """Return what the asked direction and the other give, each by its weight; one without is not formed."""
-        if not self.backward:
-            return own()
+        if not self.backward or not self.own:
+            return own() if self.own else backward()
         return self.own * own() + self.backward * backward()
+
+
+def _in_double(model: BilinearModel) -> BilinearModel:
+    """Return a twin for rows in 64 bits: it shares the tables of entities and relations, and owns the rest."""
+    tables = (model.entities, model.relations)
+    twin = copy.deepcopy(model, {id(table): table for table in tables})
+    for table in twin.shared().values():
+        table.data = table.data.double()
+    return twin

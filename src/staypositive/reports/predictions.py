@@ -10,6 +10,7 @@ import numpy as np
 from staypositive.evaluation import sigmoid
 from staypositive.inference import Predictor, Query
 from staypositive.inference.discovery import discover
+from staypositive.inference.ordering import best_first
 from staypositive.reports.charts import bar
 from staypositive.reports.html import Html, join, number, percent, section, table, tag
 from staypositive.reports.material import Material
@@ -20,7 +21,7 @@ PER_RELATION = 2
 ABOVE = 4
 FINDS = 6
 OFFERED = 2000
-"""So many of a relation are looked at: of one probability, those furthest above the background come first."""
+"""So many of a relation are looked at."""
 RELATIONS = 12
 LEAST = 1e-3
 """The least probability of a new fact that is listed."""
@@ -31,8 +32,7 @@ def fact_section(material: Material) -> Html:
     ranks = material.ranks.ranks()
     facts = np.tile(material.graph.split(material.split or "test").facts, (2, 1))
     likely = material.probabilities(facts)
-    best = np.lexsort((-likely, ranks))
-    worst = np.lexsort((likely, -ranks))
+    best, worst = (best_first(-sign * ranks, sign * likely, facts) for sign in (1.0, -1.0))
     lead = (
         f"Questions about facts of {material.split} and where the true answer came among all entities, other known "
         f"answers left out. At most {PER_RELATION} of each relation. Probabilities are at the prior of the census."
@@ -121,11 +121,9 @@ def discovery_section(material: Material) -> Html:
 def _finds(material: Material, relation: int, prior: float) -> Html:
     graph = material.graph
     (found,) = discover(material.predictor, min_probability=LEAST, prior=prior, relations=[relation], most=OFFERED)
-    z = material.predictor.background.features(found.triples).combined_z
-    order, seen = np.lexsort((-z, -found.logits)), set()
+    seen = set()
     items: list[Html] = []
-    for place in order.tolist():
-        head, _, tail = found.triples[place].tolist()
+    for place, (head, _, tail) in enumerate(found.triples.tolist()):
         if head in seen or len(items) == FINDS:
             continue
         seen.add(head)

@@ -47,7 +47,8 @@ def rank_split(
     """Rank both sides of each fact of a split."""
     graph = predictor.graph
     known = graph.facts(*FILTERS[split])
-    return rank_facts(predictor.scorer.asked(), graph.split(split).facts, known, memory=memory, progress=progress)
+    scorer = Scorer(predictor.scorer.model, asked=True)  # ranks are counted in the precision that models train in
+    return rank_facts(scorer, graph.split(split).facts, known, memory=memory, progress=progress)
 
 
 def ranking_report(graph: KnowledgeGraph, split: str, ranks: Ranks) -> dict[str, Any]:
@@ -80,7 +81,8 @@ def rank_split_sampled(
     graph = predictor.graph
     require_fewer(candidates, graph)
     facts, known = graph.split(split).facts, graph.facts(*FILTERS[split])
-    return rank_sampled(predictor.scorer.asked(), facts, known, candidates, memory=memory, progress=progress)
+    scorer = Scorer(predictor.scorer.model, asked=True)
+    return rank_sampled(scorer, facts, known, candidates, memory=memory, progress=progress)
 
 
 def require_fewer(candidates: int, graph: KnowledgeGraph) -> None:

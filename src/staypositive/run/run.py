@@ -80,7 +80,7 @@ class Run:
 
     @cached_property
     def _scorer(self) -> Scorer:
-        return Scorer(self.model)
+        return Scorer(self.model, exact=True)
 
     @cached_property
     def _background(self) -> Background:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 from staypositive.errors import InputError
 from staypositive.evaluation import sigmoid
 from staypositive.graph import SPLITS
-from staypositive.inference import FactIndex, LabelSearch, Query, Support, discover, entry_coverages, support_table
+from staypositive.inference import (
+    Discovery,
+    FactIndex,
+    LabelSearch,
+    Query,
+    Support,
+    discover,
+    entry_coverages,
+    support_table,
+)
 from staypositive.inference.census import take_census
 from staypositive.inference.queries import encode_query
 from staypositive.run import Run
@@ -189,15 +198,14 @@ class Desk:
     def answer_set(
         self, query: Query, coverage: float, per_relation: bool, top: int, prior: float | None
     ) -> tuple[int, list[Record]]:
-        """Return the size of an answer set and its answers, those that enter first in front."""
+        """Return the size of an answer set and its most likely answers."""
         entries = self.entries(query, per_relation)
-        inside = np.flatnonzero(entries < coverage)
-        triples = np.repeat([encode_query(query, self.graph)], len(inside), axis=0).astype(np.int64)
-        triples[:, 0 if query.missing == "head" else 2] = inside
-        scores = self.predictor.score(triples)
-        best = np.lexsort((-scores, entries[inside]))[:top]
-        records = self._at_prior(self.records(triples[best], scores[best]), prior)
-        for record, entry in zip(records, entries[inside][best].tolist(), strict=True):
+        found, scores = self.predictor.find([query], top=len(entries), exclude_known=True)
+        entered = entries[found[:, 2 if query.missing == "head" else 4]]
+        inside = np.flatnonzero(entered < coverage)
+        best = inside[:top]
+        records = self._at_prior(self.records(found[best, 2:], scores[best]), prior)
+        for record, entry in zip(records, entered[best].tolist(), strict=True):
             record["entry_coverage"] = entry
         return len(inside), records
 
@@ -205,7 +213,11 @@ class Desk:
 
     def entities(self, typed: str, top: int) -> list[Record]:
         """Return the entities whose labels hold a text; the best connected ones for an empty text."""
-        found = self.search.find(typed, top) if typed.strip() else np.argsort(-self.facts.degrees)[:top].tolist()
+        found = (
+            self.search.find(typed, top)
+            if typed.strip()
+            else np.argsort(-self.facts.degrees, kind="stable")[:top].tolist()
+        )
         return [{"entity": self.graph.entities[i], "facts": int(self.facts.degrees[i])} for i in found]
 
     def similar(self, entity: str, top: int) -> list[Record]:
@@ -283,10 +295,8 @@ class Desk:
         found = discover(
             self.predictor, min_probability=least, prior=prior, relations=wanted, most=top, progress=tick
         )
-        parts = list(found)
-        triples, logits = (np.concatenate([getattr(part, name) for part in parts]) for name in ("triples", "logits"))
-        best = np.argsort(-logits, kind="stable")[:top]
-        return self._at_prior(self.records(triples[best], self.predictor.score(triples[best])), prior)
+        best = reduce(lambda before, now: before.joined(now, top), found, Discovery.nothing(-1))
+        return self._at_prior(self.records(best.triples, best.scores), prior)
 
 
 def _rows(frame: pd.DataFrame) -> list[Record]:
