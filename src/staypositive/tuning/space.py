@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,11 +22,7 @@ from typing import Any
 from staypositive.errors import DataError, SettingError
 from staypositive.experiments.paper import load_paper
 from staypositive.run import Settings, make_settings
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from staypositive.toml import parse_toml
 
 
 @dataclass(frozen=True)
@@ -116,7 +111,7 @@ def _choice(name: str, said: Any) -> Choices | Range:
 def read_space(path: str | os.PathLike[str]) -> Space:
     """Read a space from its TOML file."""
     try:
-        return Space.from_dict(tomllib.loads(Path(path).read_text("utf-8")))
+        return Space.from_dict(parse_toml(Path(path).read_text("utf-8")))
     except (ValueError, RecursionError, SettingError) as error:  # no text, no TOML, or no space
         raise DataError(str(error), path) from None
 
