@@ -62,6 +62,7 @@ fuzz: $(STAMP)  ## readers, run folders, settings and requests, mutated: so many
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/vermin --quiet --target=3.10- --eval-annotations --no-tips --violations src scripts tests benchmarks examples
 
 types: $(STAMP)
 	$(BIN)/mypy

@@ -1,4 +1,4 @@
-"""Write the tables of the docs from `results/index.csv` and the catalogue, between their markers.
+"""Write the tables of the docs from `results/index.csv`, the catalogue and the settings, between their markers.
 
 python scripts/docs_tables.py            # renew them
 python scripts/docs_tables.py --check    # fail if a page is not what the index says
@@ -12,11 +12,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tables import ablations, around, data, paper, past, safety, speed
+from tables import ablations, around, data, options, paper, past, safety, speed
 from tables import sharded as sharded_training
 from tables.common import Rows
 
 from staypositive.experiments import read_index
+from staypositive.objectives import OBJECTIVES
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -78,6 +79,8 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "fuzz": safety.fuzz,
     "soak": safety.soak,
     "large": safety.large,
+    "settings": lambda rows: options.settings(),
+    **{f"options-{name}": lambda rows, name=name: options.options(name) for name in OBJECTIVES},
 }
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import os
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
-NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+NAMES: dict[Any, str] = {
+    int: "a whole number", float: "a number", str: "text", bool: "true or false", Callable: "a function",
+    os.PathLike: "a path",
+}  # fmt: skip
 """Kinds as people call them."""
 
 
@@ -29,39 +34,57 @@ def fits(value: object, kind: Any) -> bool:
             return False
         kinds = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
         return len(kinds) == len(value) and all(map(fits, value, kinds))
+    if origin is Sequence:
+        return isinstance(value, Sequence) and all(fits(each, inner[0]) for each in value)
     if origin in (dict, Mapping):
         return isinstance(value, Mapping) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
     if kind in (int, float):
         is_number = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
         return is_number and not (kind is float and isinstance(value, Integral) and abs(int(value)) >= 2**1023)
-    return value is None if kind in (None, types.NoneType) else isinstance(value, kind)
+    return value is None if kind in (None, types.NoneType) else isinstance(value, origin or kind)
 
 
-def misfit(kind: type, values: Mapping[str, object]) -> str:
+def misfit(kind: Any, values: Mapping[str, object]) -> str:
     """Return what is wrong with the first value that does not fit its field of a dataclass, or nothing.
 
+    For a function the values are its arguments.
     Fields that have no value, and values that have no field, are left to the constructor.
     """
-    for name, annotation in _fields(kind).items():
+    for name, annotation in annotations_of(kind).items():
         if name in values and not fits(values[name], annotation):
-            return f"{name} must be {_said(annotation)}, got {values[name]!r:.80}"
+            return f"{name} must be {_said(annotation)}, got {shown(values[name])}"
     return ""
 
 
 def misfit_of(instance: Any) -> str:
     """Return what is wrong with the first value of a dataclass's instance that does not fit its field, or nothing."""
     kind: Any = type(instance)
-    return misfit(kind, {name: getattr(instance, name) for name in _fields(kind)})
+    return misfit(kind, {name: getattr(instance, name) for name in annotations_of(kind)})
 
 
 @cache
-def _fields(kind: Any) -> dict[str, Any]:
+def annotations_of(kind: Any) -> dict[str, Any]:
+    """Return the annotations of a dataclass's fields, or of a function's arguments, by name."""
     hints = get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(kind)]
+    names = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else list(hints)
     return {name: hints[name] for name in names if get_origin(hints[name]) is not ClassVar}
+
+
+def shown(value: object) -> str:
+    """Return a value as a message shows it, however long it is.
+
+    >>> shown(10**10_000)
+    'a whole number of some 10000 digits'
+    """
+    if isinstance(value, int) and value.bit_length() > 4000:  # Python refuses to print one that is much longer
+        return f"a whole number of some {int(value.bit_length() * math.log10(2))} digits"
+    return f"{value!r:.80}"
 
 
 def _said(kind: Any) -> str:
     if get_origin(kind) in (Union, types.UnionType):
         return " or ".join(_said(part) for part in get_args(kind) if part is not types.NoneType)
-    return NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+    if get_origin(kind) is Sequence:
+        return f"a sequence of {_said(get_args(kind)[0])}"
+    plain = get_origin(kind) or kind
+    return NAMES.get(plain, getattr(plain, "__name__", str(kind)))

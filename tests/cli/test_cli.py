@@ -46,6 +46,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_train_tells_the_story(tmp_path: Path) -> None:
     text = call("train", "geo", "--out", tmp_path / "run", *FAST, "--model", "distmult")
     assert "geo: 5,198 entities, 9 relations, 21,414 / 2,438 / 2,438 triples" in text
+    assert "distmult by stay-positive, dim 4\n" in text
     assert "Ranking on test: 2,438 queries, filtered by train, valid, test" in text
     assert "uncalibrated" in text
     assert "platt" in text
@@ -53,6 +54,12 @@ def test_train_tells_the_story(tmp_path: Path) -> None:
     assert f"staypositive predict {tmp_path / 'run'}" in text.replace("\n", "")
     run = sp.load_run(tmp_path / "run")
     assert (run.settings.model, run.settings.dim, run.settings.epochs) == ("distmult", 4, 2)
+
+
+def test_train_states_the_preset(tmp_path: Path) -> None:
+    text = call("train", "geo", "--out", tmp_path / "run", *FAST, "--preset", "paper", "--no-evaluate")
+    assert "simple by stay-positive, dim 4 (preset paper)" in text
+    assert sp.load_run(tmp_path / "run").provenance["preset"] == "paper"
 
 
 def test_every_setting_and_option_has_a_flag() -> None:
@@ -157,7 +164,7 @@ def test_predict_from_a_file_to_a_file(trained: Path, tmp_path: Path) -> None:
 
 def test_labels_cannot_speak_rich_markup(tmp_path: Path) -> None:
     (tmp_path / "g.tsv").write_text("".join(f"[red]{i}[/red]\tr\t[bold]x\n" for i in range(6)))
-    call("train", tmp_path / "g.tsv", "--out", tmp_path / "run", *FAST)
+    call("train", tmp_path / "g.tsv", "--out", tmp_path / "run", "--dim", "4", "--epochs", "2", "--threads", "1")
     assert "[red]1[/red]" in call("predict", tmp_path / "run", "--relation", "r", "--tail", "[bold]x")
 
 
@@ -189,16 +196,25 @@ def test_help_and_version() -> None:
     ("arguments", "code", "said"),
     [
         (["train", "nowhere"], 2, "neither a file, nor a folder, nor a named dataset"),
-        (["train", "geo", "--negatives", "3"], 2, "stay-positive has no option 'negatives'"),
+        (["train", "geo", "--negatives", "3"], 2, "negatives applies to the objective negative-sampling"),
         (["train", "geo", "--split", "0.8,0.1,0.1"], 2, "single file"),
         (["train", "geo", "--split", "most"], 2, "expected three shares"),
         (["train", "geo", "--model", "rotate"], 2, "rotate"),
         (["train", "geo", "--device", "meta"], 2, "expected a device"),
         (["train", "geo", "--init-scale", "nan"], 2, "init_scale must be a finite number"),
-        (["train", "geo", "--seed", "99999999999999999999"], 2, "a seed is"),
+        (["train", "geo", "--seed", "99999999999999999999"], 2, "seed must be at most 9223372036854775807"),
+        (["train", "geo", "--batch-size", "99999999999999999999"], 2, "batch_size must be at most 2147483647"),
+        (["train", "geo", "--accumulator", "1e308"], 2, "accumulator must be at most 3.40282e+38, got 1e+308"),
+        (["train", "geo", "--epochs", "0"], 2, "epochs must be at least 1, got 0"),
+        (["train", "geo", "--score-bound", "5"], 2, "score_bound applies to the tanh bound"),
+        (["train", "geo", "--preset", "paper", "--slices", "3"], 2, "slices applies to the models ntn and tucker"),
         (["train", "geo", "--threads", "100000"], 2, "threads must be between"),
-        (["train", "geo", "--dim", "100000000000"], 2, "try a smaller dim"),
-        (["train", "geo", "--prior", "0.5", "--prior-score", "1"], 2, "one of prior_score, prior and closed_world"),
+        (["train", "geo", "--dim", "1000000000"], 2, "try a smaller dim"),
+        (
+            ["train", "geo", "--preset", "paper", "--prior", "0.5", "--prior-score", "1"],
+            2,
+            "one of prior_score, prior and closed_world",
+        ),
         (["evaluate", "nowhere"], 1, "no run in nowhere"),
     ],
 )

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from typer.testing import CliRunner
 
 import staypositive as sp
+from conftest import planted_graph
 from launching import with_environment
 from staypositive.cli import app
-from staypositive.distributed import is_first, is_launched
+from staypositive.distributed import fit_sharded, is_first, is_launched
+from staypositive.distributed.world import World
+from staypositive.errors import SettingError
 from staypositive.run.folder import RUN
 
 TRAIN = ["train", "geo", "--model", "distmult", "--dim", "4", "--epochs", "1", "--batch-size", "4096", "--json"]
@@ -57,6 +61,21 @@ def test_a_run_too_large_for_one_process_stays_in_shards(monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("launched")
-def test_a_start_from_a_run_is_refused() -> None:
-    done = CliRunner().invoke(app, [*TRAIN, "--start-from", "geo-demo", "--device", "cpu"])
-    assert "--start-from is for training in one process" in str(done.exception)
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--start-from", "geo-demo"], "--start-from is for training in one process"),
+        (["--checkpoint-every", "5"], "--checkpoint-every is for training in one process"),
+        (["--engine", "fused"], "engine fused is for training in one process"),
+        (["--slices", "3"], "slices applies to the models ntn and tucker"),
+    ],
+)
+def test_flags_without_effect_are_refused(flags: list[str], said: str) -> None:
+    done = CliRunner().invoke(app, [*TRAIN, *flags, "--device", "cpu"])
+    assert said in str(done.exception)
+
+
+def test_more_threads_than_there_are_here() -> None:
+    settings = sp.make_settings(model="distmult", dim=2, threads=1_000_000)
+    with pytest.raises(SettingError, match="threads must be between"):
+        fit_sharded(planted_graph(), settings, cast(World, None))

@@ -37,8 +37,9 @@ def answers(path: Path, triples: np.ndarray) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("objective", ["stay-positive", "second-moment"])
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_scores_alike(graph: sp.KnowledgeGraph, tmp_path: Path, model: str, objective: str) -> None:
+    prior = {"prior": 0.3} if sp.OBJECTIVES[objective].has_log_odds else {}
     run = sp.fit(
-        graph, model=model, dim=6, epochs=2, objective=objective, prior=0.3, init_scale=0.7, engine="reference"
+        graph, model=model, dim=6, epochs=2, objective=objective, init_scale=0.7, engine="reference", **prior
     )
     export_onnx(run, tmp_path / "scorer.onnx")
     found = answers(tmp_path / "scorer.onnx", graph.test.triples)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from staypositive.models import TABLES, build_model
-from staypositive.models.block import BlockModel
+from staypositive.models import TABLES, BlockModel, Table
 from staypositive.models.dropout import drop_threshold, keep_mask
-from staypositive.models.gpu import keep_mask_on_gpu
+from staypositive.models.gpu import encode_terms, keep_mask_on_gpu
+
+ALL = {**TABLES, "negative weight": Table(2, 2, "001+ 110-", weight=-0.5)}
 
 
-@pytest.mark.parametrize("name", sorted(TABLES))
+@pytest.mark.parametrize("name", sorted(ALL))
 def test_products_of_blocks_and_their_gradients(name: str) -> None:
-    model = build_model(name, 4, 2, 5)
-    assert isinstance(model, BlockModel)
+    model = BlockModel(4, 2, 5, table=ALL[name])
     draw = torch.Generator().manual_seed(0)
     entity, relation = model.entity_width(), model.relation_width()
     for order, widths, query in (
@@ -33,6 +33,13 @@ def test_products_of_blocks_and_their_gradients(name: str) -> None:
             strict=True,
         ):
             torch.testing.assert_close(ours, theirs)
+
+
+def test_blocks_that_two_bits_cannot_name_are_refused() -> None:
+    terms = [(3, 0, 1, False), (0, 2, 3, True)]
+    assert encode_terms(terms) == 3 | 1 << 4 | (2 << 2 | 3 << 4 | 1 << 6) << 8
+    with pytest.raises(ValueError, match="4 blocks, from 0, got 4, 0 and 1"):
+        encode_terms([(4, 0, 1, False)])
 
 
 def test_the_same_mask() -> None:

@@ -15,6 +15,7 @@ import staypositive as sp
 from conftest import planted_graph
 from staypositive.cli import app
 from staypositive.graph.knowledge_graph import encode
+from staypositive.objectives import SecondMoment
 from staypositive.reports import render_report, write_report
 from staypositive.reports.entity_map import is_two_sided, main_roles, principal_plane
 from staypositive.reports.html import number
@@ -151,11 +152,18 @@ def test_roles_are_counted() -> None:
 
 
 def test_the_command_makes_the_same_settings() -> None:
-    settings = sp.make_settings(objective="second-moment", prior_score=-1.5, reciprocal=False, dim=7, n3=0.5)
+    settings = sp.make_settings(objective="second-moment", reciprocal=False, dim=7, n3=0.5)
     command = train_command("my graph", settings)
-    assert command == (
-        "staypositive train 'my graph' --objective second-moment --dim 7 --prior-score=-1.5 --n3 0.5 --no-reciprocal"
-    )
+    assert command == "staypositive train 'my graph' --objective second-moment --dim 7 --n3 0.5 --no-reciprocal"
+    command = train_command("geo", sp.make_settings(prior_score=-1.5, power=2))
+    assert command == "staypositive train geo --objective stay-positive --prior-score=-1.5 --power 2"
+
+
+def test_the_command_leaves_out_what_has_no_effect() -> None:
+    """As earlier versions may have saved it: `train` would refuse it."""
+    settings = sp.Settings(model="complex", slices=3, bound="identity", score_bound=7.0, objective=SecondMoment())
+    command = train_command("geo", settings)
+    assert command == "staypositive train geo --model complex --objective second-moment --bound identity"
 
 
 def test_the_command_line_writes_the_file(tmp_path: Path) -> None:

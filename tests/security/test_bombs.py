@@ -138,9 +138,10 @@ def test_an_endless_answer_of_an_endpoint_is_refused(monkeypatch: pytest.MonkeyP
 
 @linux
 @pytest.mark.parametrize("model", ["distmult", "tucker", "ntn", "rescal"])
-@pytest.mark.parametrize("dim", [10**7, 10**12, 10**30, 10**400])
+@pytest.mark.parametrize("dim", [10**7, 2 * 10**9, 10**12, 10**30])
 def test_a_dim_that_fits_nowhere_is_refused_at_once(planted: sp.KnowledgeGraph, model: str, dim: int) -> None:
     if (model, dim) == ("distmult", 10**7):
         return  # 1.6 GB: fits
-    with little_memory(), pytest.raises(SettingError, match=r"does not fit in memory; try a smaller dim"):
+    said = "does not fit in memory; try a smaller dim" if dim < 2**31 else "dim must be at most 2147483647"
+    with little_memory(), pytest.raises(SettingError, match=said):
         sp.fit(planted, model=model, dim=dim, epochs=1)

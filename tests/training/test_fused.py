@@ -9,6 +9,7 @@ import math
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,10 @@ import torch
 import staypositive as sp
 from conftest import planted_graph
 from staypositive.errors import SettingError
-from staypositive.models import TABLES, BilinearModel, build_model
+from staypositive.models import MODELS, TABLES, BilinearModel, BlockModel, Table, build_model
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll, StayPositive
 from staypositive.training import AdaGrad, Adam, Engine, ReferenceEngine, build_engine
+from staypositive.training.fused import why_not
 from staypositive.training.fused_cpu import FusedCpuEngine
 from staypositive.training.fused_gpu import FusedGpuEngine, Member, PackedRuns
 from staypositive.training.optimisers import round_at_random, rounding_bits
@@ -286,16 +288,35 @@ def test_choosing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_the_gpu_engine_serves(model: str, objective: Objective, optimiser: str, said: str) -> None:
     from staypositive.training import build_optimiser
-    from staypositive.training.fused import why_not
 
     built = build_model(model, 30, 4, 4)
     tables = {"entities": built.entities.data, "relations": built.relations.data}
-    gpu = ("triton", FusedGpuEngine.serves, FusedGpuEngine.dtypes)
-    reason = why_not(*gpu, built, objective, build_optimiser(optimiser, tables, 0.1, 0.1))
+    reason = why_not(FusedGpuEngine, built, objective, build_optimiser(optimiser, tables, 0.1, 0.1))
     assert said in reason
     assert bool(said) == bool(reason)
     double = build_model("distmult", 30, 4, 4).double()
-    assert "float32 or bfloat16 alone" in why_not(*gpu, double, StayPositive(), AdaGrad(tables, 0.1))
+    assert "float32 or bfloat16 alone" in why_not(FusedGpuEngine, double, StayPositive(), AdaGrad(tables, 0.1))
+
+
+FIVE_BLOCKS = Table(5, 5, "000+ 114- 441+ 233+ 342+ 024-", weight=0.5)
+"""A table with more blocks than the GPU kernels can address."""
+
+
+@pytest.fixture
+def five(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(MODELS, "five", partial(BlockModel, table=FIVE_BLOCKS))
+    return "five"
+
+
+def test_cpu_takes_the_reference_steps_of_any_number_of_blocks(five: str) -> None:
+    assert_same_steps(FusedCpuEngine, five, SCOPES["batch"], dropout=0.4)
+
+
+def test_the_gpu_engine_refuses_more_blocks_than_it_can_address(five: str) -> None:
+    model = build_model(five, 30, 4, 4)
+    adagrad = AdaGrad({"entities": model.entities.data, "relations": model.relations.data}, 0.1)
+    assert "4 blocks per row; this model has 5" in why_not(FusedGpuEngine, model, SCOPES["batch"], adagrad)
+    assert why_not(FusedCpuEngine, model, SCOPES["batch"], adagrad) == ""
 
 
 def test_both_engines_give_the_same_run() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get
 import typer
 
 from staypositive.objectives import OBJECTIVES, objective_options
+from staypositive.options import described
 from staypositive.run import Settings
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _objective_flag(name: str, objectives: list[str]) -> inspect.Parameter:
         alike = len(set(values.values())) == 1
         return values[objectives[0]] if alike else "; ".join(pattern.format(*item) for item in values.items())
 
-    text = merged({objective: field.metadata["help"] for objective, field in fields.items()}, "{0}: {1}")
+    text = merged({objective: described(field) for objective, field in fields.items()}, "{0}: {1}")
     default = merged({objective: str(field.default) for objective, field in fields.items()}, "{1} ({0})")
     return _flag(name, kind, choices, text, default, f"Options of the objective {' and '.join(objectives)}")
 
@@ -63,7 +64,7 @@ def _settings_flag(field: dataclasses.Field[Any]) -> inspect.Parameter:
     if get_origin(kind) in (Union, types.UnionType):
         kind = next(part for part in get_args(kind) if part is not type(None))
     default = "" if field.default is None else str(field.default)
-    return _flag(field.name, kind, field.metadata["choices"], field.metadata["help"], default, "Settings")
+    return _flag(field.name, kind, field.metadata["choices"], described(field), default, "Settings")
 
 
 def _flag(

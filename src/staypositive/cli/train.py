@@ -27,9 +27,9 @@ from staypositive.cli.tables import evaluation_tables
 from staypositive.distributed import is_launched
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.graph import KnowledgeGraph, StreamedSplit
-from staypositive.run import Checkpoint, Run, Settings, fit, load_run, make_settings
+from staypositive.run import Checkpoint, Run, Settings, fit, load_run
 from staypositive.run.checkpoint import DEFAULT_EVERY
-from staypositive.run.defaults import OPEN, settings_for
+from staypositive.run.defaults import PRESETS, check_given, preset_of, settings_for
 from staypositive.run.fitting import resolve_device
 from staypositive.run.folder import CHECKPOINT_ROOM, RUN, is_in_shards, require_writable
 from staypositive.run.locking import locked
@@ -38,8 +38,10 @@ from staypositive.trackers import Tracker, make_tracker
 
 if TYPE_CHECKING:
     CalibrateName: TypeAlias = str
+    PresetName: TypeAlias = str
 else:  # the names that exist, so that --help lists them
     CalibrateName = Literal[("auto", "none", *CALIBRATORS)]
+    PresetName = Literal[PRESETS]
 
 
 def train(
@@ -55,11 +57,14 @@ def train(
         typer.Option("--resume", help="Go on with a training that was stopped or killed; begin if there is none."),
     ] = False,
     checkpoint_every: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--checkpoint-every", metavar="EPOCHS|TIME", help="How often to keep the state: 5 (epochs), 30s, 10m, 2h."
+            "--checkpoint-every",
+            metavar="EPOCHS|TIME",
+            help="How often to keep the state: 5 (epochs), 30s, 10m, 2h.",
+            show_default=DEFAULT_EVERY,
         ),
-    ] = DEFAULT_EVERY,
+    ] = None,
     reading: Reading = Reading(),
     calibrate: Annotated[
         CalibrateName,
@@ -79,15 +84,22 @@ def train(
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
+    preset: Annotated[
+        PresetName,
+        typer.Option(
+            help="What is not given: auto suits the graph's size, unless --model or --objective is given; paper is "
+            "SimplE by stay-positive."
+        ),
+    ] = "auto",
     objective: Annotated[
         ObjectiveName | None,
-        typer.Option(help="The loss to train by.", show_default="stay-positive for a given model, else what suits"),
+        typer.Option(help="The loss to train by.", show_default="stay-positive for a given model, else the preset's"),
     ] = None,
     **settings: Any,
 ) -> None:
     """Train on a graph's facts, calibrate, measure, and save the run.
 
-    Without --model and --objective, both, and what else is not given, are what suits the graph's size.
+    What is not given comes from --preset; a flag that has no effect with the others is an error.
     Ctrl-C and SIGTERM stop after the epoch at hand; a second one stops at once.
     The same command with --resume goes on, after a kill too, to the same weights.
 
@@ -111,21 +123,22 @@ def train(
     """
     speaker = Speaker(as_json, quiet, verbose)
     given = {key: value for key, value in {"objective": objective, **settings}.items() if value is not None}
-    if not given.keys() <= OPEN:
-        make_settings(**given)  # what is wrong in them is said before a graph is read
+    check_given(preset, given)
     graph = reading.load(data, given.get("seed", 0))
     device = resolve_device(given.get("device", "auto"))
-    chosen = settings_for(graph, device, exact=is_launched(), **given)
+    chosen = settings_for(graph, device, preset=preset, exact=is_launched(), **given)
+    named = preset_of(preset, given)
     if calibrate not in ("auto", "none", "posterior") and not (graph.valid.has_negatives and len(graph.valid.facts)):
         raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
     if force and resume:
         raise SettingError("--force begins anew and --resume goes on; give one of them")
     if is_launched():
-        _train_sharded(graph, chosen, out, force, resume, calibrate, evaluate, start_from, track, speaker)
+        _require_shardable(chosen, {"--start-from": start_from, "--checkpoint-every": checkpoint_every})
+        _train_sharded(graph, chosen, named, out, force, resume, calibrate, evaluate, track, speaker)
         return
     earlier = None if start_from is None else load_run(start_from)
     folder = out or Path("runs") / graph.name
-    checkpoint = Checkpoint(folder / CHECKPOINT_ROOM, checkpoint_every)
+    checkpoint = Checkpoint(folder / CHECKPOINT_ROOM, checkpoint_every or DEFAULT_EVERY)
     require_writable(folder)
     with locked(folder), stoppable(folder) as stop:
         if resume and (run := finished_run(folder, chosen, graph)):
@@ -136,12 +149,13 @@ def train(
         if not resume:
             require_free(folder, force)
             clear_checkpoint(folder)
-        speaker.say(_sizes(graph))
+        speaker.say(_sizes(graph), _choice(chosen, named))
         trackers = [make_tracker(text, {"graph": graph.name, **chosen.as_dict()}) for text in track or ()]
         shown = not quiet and sys.stderr.isatty()
         told = [WhereToBegin(folder, speaker.say)] if resume else []
         options = {"start_from": earlier, "checkpoint": checkpoint, "progress": shown}
         run = _fit(graph, chosen, folder, trackers, stop, callbacks=[*told, *trackers], **options)
+        run.provenance |= named
         _finish(run, graph, folder, calibrate, evaluate, speaker)
         clear_checkpoint(folder)
     _suggest(run, folder, speaker)
@@ -170,6 +184,11 @@ def _sizes(graph: KnowledgeGraph) -> str:
         f"{graph.name}: {sizes['entities']:,} entities, {sizes['relations']} relations, "
         f"{sizes['train']:,} / {sizes['valid']:,} / {sizes['test']:,} triples"
     )
+
+
+def _choice(chosen: Settings, named: dict[str, str]) -> str:
+    by = "".join(f" (preset {preset})" for preset in named.values())
+    return f"{chosen.model} by {chosen.objective.name}, dim {chosen.dim}{by}"
 
 
 def _keep_diverged(run: Run, folder: Path) -> str:
@@ -224,21 +243,28 @@ def _suggest(run: Run, folder: Path, speaker: Speaker) -> None:
     speaker.say(f"next: {shlex.join(['staypositive', 'predict', str(folder), *asked])}")
 
 
+def _require_shardable(chosen: Settings, flags: dict[str, Any]) -> None:
+    """Refuse what has no effect where several processes train."""
+    for flag, value in flags.items():
+        if value is not None:
+            raise SettingError(f"{flag} is for training in one process, without torchrun")
+    if chosen.engine == "fused":
+        raise SettingError("engine fused is for training in one process; under torchrun use auto or reference")
+
+
 def _train_sharded(
     graph: KnowledgeGraph,
     chosen: Settings,
+    named: dict[str, str],
     out: Path | None,
     force: bool,
     resume: bool,
     calibrate: str,
     evaluate: bool,
-    start_from: Path | None,
     track: list[str] | None,
     speaker: Speaker,
 ) -> None:
     """Train as one of the processes that torchrun started; it always goes on from checkpoints that are there."""
-    if start_from is not None:
-        raise SettingError("--start-from is for training in one process, without torchrun")
     folder = out or Path("runs") / graph.name
     if not is_in_shards(folder):  # which is no hindrance: its training goes on, or ends as it did
         if resume and RUN.is_in(folder):
@@ -246,7 +272,10 @@ def _train_sharded(
             return
         require_free(folder, force)
 
+    speaker.say(_sizes(graph), _choice(chosen, named))
+
     def finish(run: Run) -> None:
+        run.provenance |= named
         _finish(run, graph, folder, calibrate, evaluate, speaker)
         _suggest(run, folder, speaker)
         _report(run, folder, speaker)

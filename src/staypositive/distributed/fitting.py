@@ -26,7 +26,7 @@ from staypositive.inference import Discovery
 from staypositive.models import BilinearModel, build_model
 from staypositive.models.contract import draw_uniform
 from staypositive.run import Run, Settings, monitor_of
-from staypositive.run.fitting import blank_model, new_optimiser, training_facts, training_weights
+from staypositive.run.fitting import blank_model, new_optimiser, training_facts, training_weights, use_threads
 from staypositive.run.measuring import FILTERS, require_fewer
 from staypositive.run.provenance import provenance
 from staypositive.training import Callback, TrainingResult
@@ -108,8 +108,7 @@ def fit_sharded(
     the training is kept in that folder after every validation, and goes on from the newest whole checkpoint there,
     unless `fresh`. Callbacks are for process 0 alone.
     """
-    if settings.threads is not None:
-        torch.set_num_threads(settings.threads)
+    use_threads(settings.threads)
     model = shard_model(graph, settings, world)
     engine = new_sharded_engine(graph, settings, model, world)
     monitor = monitor_of(graph, settings)

@@ -24,7 +24,7 @@ from staypositive.experiments.table2 import Lab, about_row, chosen_records, sett
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, Scorer
 from staypositive.run.measuring import validation_measure
-from staypositive.run.settings import Settings, make_settings
+from staypositive.run.settings import Settings, settings_from
 
 SAMPLED = 1_000_000
 """Triples that the mean probability is estimated from."""
@@ -49,7 +49,7 @@ class Variant:
         changes = dict(self.change)
         if "closed_world" in changes:
             core["prior_score"] = None
-        return make_settings(**{**core, **options, **changes, "objective": settings.objective.name, "seed": seed})
+        return settings_from({**core, **options, **changes, "objective": settings.objective.name, "seed": seed})
 
 
 def variants(paper: Paper, cell: Cell) -> list[Variant]:

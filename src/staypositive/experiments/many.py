@@ -132,9 +132,9 @@ def side_by_side(settings: Sequence[Settings], device: torch.device) -> Iterable
 
 def _start(found: list[Outcome], facts: Tensor) -> _Runs:
     """Pack the runs if the GPU's engine serves them; else give each an engine of its own."""
-    first, fused = found[0], FusedGpuEngine
+    first = found[0]
     optimiser = new_optimiser(first.model, first.settings)
-    reason = why_not(fused.package, fused.serves, fused.dtypes, first.model, first.settings.objective, optimiser)
+    reason = why_not(FusedGpuEngine, first.model, first.settings.objective, optimiser)
     if facts.device.type != "cuda" or reason or first.settings.engine == "reference":
         return _InTurn([new_engine(outcome.model, outcome.settings, facts) for outcome in found])
     members = []

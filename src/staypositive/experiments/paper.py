@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,11 +12,7 @@ from typing import Any
 from staypositive.errors import InputError
 from staypositive.experiments.many import Schedule
 from staypositive.run.settings import Settings, make_settings
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from staypositive.toml import parse_toml
 
 
 @dataclass(frozen=True)
@@ -132,7 +127,7 @@ class Paper:
 @cache
 def load_paper() -> Paper:
     """Read `paper.toml`."""
-    data = tomllib.loads((Path(__file__).parent / "paper.toml").read_text("utf-8"))
+    data = parse_toml((Path(__file__).parent / "paper.toml").read_text("utf-8"))
     plain = {name: value for name, value in data["rule"].items() if not isinstance(value, dict)}
     rule = Rule(**{**plain, "seeds": tuple(plain["seeds"])})
     own_rules = {name: dict(own) for name, own in data["rule"].items() if isinstance(own, dict)}
@@ -159,5 +154,5 @@ def load_paper() -> Paper:
 @cache
 def elsewhere(kind: str) -> tuple[dict[str, Any], ...]:
     """Return published figures of other systems: of `ranking`, `probabilities` or `sets`, by dataset and metric."""
-    data = tomllib.loads((Path(__file__).parent / "elsewhere.toml").read_text("utf-8"))
+    data = parse_toml((Path(__file__).parent / "elsewhere.toml").read_text("utf-8"))
     return tuple(data[kind])

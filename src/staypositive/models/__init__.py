@@ -28,6 +28,8 @@ MODELS: dict[str, Callable[..., BilinearModel]] = {
     "transe": TransE,
 }
 """Every model by its name."""
+SLICED = tuple(name for name, kind in MODELS.items() if isinstance(kind, type) and issubclass(kind, Ntn))
+"""Models that take `slices`."""
 
 
 def build_model(name: str, n_entities: int, n_relations: int, dim: int, **settings: Any) -> BilinearModel:
@@ -58,6 +60,7 @@ __all__ = [
     "CLOSED_WORLD",
     "JOINED",
     "MODELS",
+    "SLICED",
     "TABLES",
     "BilinearModel",
     "BlockModel",

@@ -18,6 +18,9 @@ from torch import Tensor
 from staypositive.models.contract import BilinearModel
 from staypositive.models.dropout import HAS_TRITON
 
+GPU_BLOCKS = 4
+"""Blocks per row that the GPU kernels can address: they pack the number of a block into two bits."""
+
 
 class Term(NamedTuple):
     """One triple product of blocks, with its coefficient."""
@@ -46,6 +49,11 @@ class Table:
             Term(int(term[0]), int(term[1]), int(term[2]), float(term[3] + "1") * self.weight)
             for term in self.notation.split()
         )
+
+    @property
+    def most_blocks(self) -> int:
+        """Blocks of an entity or of a relation, whichever has more."""
+        return max(self.entity_blocks, self.relation_blocks)
 
     @cached_property
     def peak(self) -> float:
@@ -154,7 +162,8 @@ class BlockModel(BilinearModel):
         """Return Σ c · left · right by block of the missing argument; `order` places (left, right, missing)."""
         in_parallel = left_rows.dim() == right_rows.dim() == 2 and len(left_rows) == len(right_rows)
         whole_vectors = self.dim % 4 == 0  # else Triton may read and write past a block's end (see gpu_kernels.py)
-        if in_parallel and whole_vectors and left_rows.is_cuda and left_rows.dtype == torch.float32 and HAS_TRITON:
+        has_kernel = HAS_TRITON and whole_vectors and self.table.most_blocks <= GPU_BLOCKS
+        if in_parallel and has_kernel and left_rows.is_cuda and left_rows.dtype == torch.float32:
             return self._query_on_gpu(blocks, order, left_rows, right_rows)
         left, right = self._blocks(left_rows), self._blocks(right_rows)
         sums: list[Tensor | None] = [None] * blocks
@@ -173,5 +182,5 @@ class BlockModel(BilinearModel):
 
         terms = tuple((*(int(term[place]) for place in order), term.coefficient < 0) for term in self.table.terms)
         counts = (left.shape[1] // self.dim, right.shape[1] // self.dim, blocks)
-        found: Tensor = BlockProduct.apply(left, right, terms, counts, self.scale * self.table.weight)  # type: ignore[no-untyped-call]
+        found: Tensor = BlockProduct.apply(left, right, terms, counts, self.scale * abs(self.table.weight))  # type: ignore[no-untyped-call]
         return found

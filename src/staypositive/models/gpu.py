@@ -6,12 +6,15 @@ One kernel thus serves tail, head and relation queries, forwards and backwards, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from staypositive.models.block import GPU_BLOCKS
 
 COLUMNS = 256
 
@@ -22,6 +25,16 @@ def mix(x):
     x = (x ^ (x >> 16)) * 0x7FEB352D
     x = (x ^ (x >> 15)) * 0x846CA68B
     return x ^ (x >> 16)
+
+
+def encode_terms(terms: Iterable[tuple[int, int, int, bool]]) -> int:
+    """Return terms of three block numbers and a sign as one number, eight bits each: two per block, one negative."""
+    code = 0
+    for place, (x, y, z, negative) in enumerate(terms):
+        if max(x, y, z) >= GPU_BLOCKS:
+            raise ValueError(f"the GPU kernels address {GPU_BLOCKS} blocks, from 0, got {x}, {y} and {z}")
+        code |= (x | y << 2 | z << 4 | negative << 6) << (8 * place)
+    return code
 
 
 @triton.jit
@@ -80,12 +93,9 @@ def product(
     left, right = left.contiguous(), right.contiguous()
     n, dim = len(left), left.shape[1] // blocks[0]
     out = left.new_empty(n, blocks[2] * dim)
-    code = 0
-    for place, (x, y, missing, negative) in enumerate(terms):
-        code |= (x | y << 2 | missing << 4 | negative << 6) << (8 * place)
     columns = min(COLUMNS, triton.next_power_of_2(dim))
     grid = (n, triton.cdiv(dim, columns))
-    _product[grid](left, right, out, scale, *blocks, code, len(terms), dim, columns)
+    _product[grid](left, right, out, scale, *blocks, encode_terms(terms), len(terms), dim, columns)
     return out
 
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
 from staypositive.models.hashing import GOLDEN, draw_below, mix_all
-from staypositive.objectives.objective import Batch, Defaults, Objective, option
+from staypositive.objectives.objective import Batch, Defaults, Objective
 from staypositive.objectives.penalties import l2_penalty
+from staypositive.options import option
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,8 @@ class NegativeSampling(Objective):
     name: ClassVar[str] = "negative-sampling"
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=None, accumulator=0.1)
 
-    negatives: int = option(1, "negative ratio n: corruptions drawn for each fact")
-    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch")
-
-    def __post_init__(self) -> None:
-        if self.negatives < 1 or self.l2 < 0:
-            raise SettingError(
-                f"negatives must be at least 1 and l2 not negative, got {self.negatives} and {self.l2}"
-            )
+    negatives: int = option(1, "negative ratio n: corruptions drawn for each fact", least=1)
+    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch", least=0)
 
     @property
     def touches_all_rows(self) -> bool:

@@ -1,7 +1,7 @@
 """What an objective is: `(model, batch) → named loss terms`, so that logs and plots show each term.
 
-An objective is a frozen dataclass. Its fields, with the help in their metadata, become keyword arguments of `fit` and
-flags of the command line; registering the class is all it takes to add one.
+An objective is a frozen dataclass. Its fields, declared by `option`, become keyword arguments of `fit` and flags of
+the command line; registering the class is all it takes to add one.
 """
 
 from __future__ import annotations
@@ -9,20 +9,13 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 from torch.nn.functional import embedding
 
 from staypositive.models import BilinearModel
-
-T = TypeVar("T")
-
-
-def option(default: T, help: str, choices: tuple[Any, ...] | None = None) -> T:
-    """Declare a field of an objective: its default, the help of its flag, and the values it takes if few."""
-    field: T = dataclasses.field(default=default, metadata={"help": help, "choices": choices})
-    return field
+from staypositive.options import check_options
 
 
 class Defaults(NamedTuple):
@@ -90,6 +83,11 @@ class Objective(ABC):
     defaults: ClassVar[Defaults]
     averages: ClassVar[bool] = False
     """Whether its terms are means over the batch, rather than sums."""
+    has_log_odds: ClassVar[bool] = True
+    """Whether its loss reads φ + ψ as log-odds, so that the prior score ψ has a meaning."""
+
+    def __post_init__(self) -> None:
+        check_options(self, owner=f" (an option of {self.name})")
 
     @property
     def touches_all_rows(self) -> bool:

@@ -8,12 +8,12 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
 from staypositive.models.dropout import keep_mask
 from staypositive.models.hashing import mix_all
-from staypositive.objectives.objective import Batch, Defaults, Objective, option
+from staypositive.objectives.objective import Batch, Defaults, Objective
 from staypositive.objectives.penalties import l2_penalty, n3_penalty
+from staypositive.options import option
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,13 @@ class OneVsAll(Objective):
     name: ClassVar[str] = "1vsall"
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10, monitor="mrr")
     averages: ClassVar[bool] = True
+    has_log_odds: ClassVar[bool] = False
 
-    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch")
-    n3: float = option(0.0, "weight of the N3 penalty on the facts' rows")
+    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch", least=0)
+    n3: float = option(0.0, "weight of the N3 penalty on the facts' rows", least=0)
     reciprocal: bool = option(
         False, "learn each fact backwards too, in place of asking for heads", choices=(True, False)
     )
-
-    def __post_init__(self) -> None:
-        if self.l2 < 0 or self.n3 < 0:
-            raise SettingError(f"l2 and n3 must not be negative, got {self.l2} and {self.n3}")
 
     @property
     def is_reciprocal(self) -> bool:

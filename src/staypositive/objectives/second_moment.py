@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
 from staypositive.models.dropout import keep_mask
 from staypositive.models.hashing import mix_all
-from staypositive.objectives.objective import Batch, Defaults, Objective, option
+from staypositive.objectives.objective import Batch, Defaults, Objective
 from staypositive.objectives.penalties import n3_penalty
 from staypositive.objectives.population import Population
+from staypositive.options import Applies, option
 
 WEIGHTINGS = ("triple", "query", "all")
 FLOOR = 0.01
@@ -42,39 +42,45 @@ class SecondMoment(Objective):
     name: ClassVar[str] = "second-moment"
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10, monitor="mrr")
     averages: ClassVar[bool] = True
+    has_log_odds: ClassVar[bool] = False
 
-    unobserved_weight: float = option(3e-3, "weight w0 of a triple that is no fact, a fact being 1")
-    relation_weight: float = option(0.3, "weight of asking for the relation, beside asking for entities at 1")
-    relation_unobserved_weight: float = option(0.1, "w0 of asking for the relation")
-    head_weight: float = option(1.0, "weight of asking for heads (without reciprocal relations alone)")
+    unobserved_weight: float = option(3e-3, "weight w0 of an unobserved triple, relative to facts", least=0)
+    relation_weight: float = option(0.3, "weight of relation prediction, relative to entities", least=0)
+    relation_unobserved_weight: float = option(
+        0.1,
+        "w0 of relation prediction",
+        least=0,
+        applies=Applies("a relation_weight above 0", "relation_weight", lambda own: own.relation_weight > 0),
+    )
+    head_weight: float = option(
+        1.0,
+        "weight of head prediction",
+        least=0,
+        applies=Applies("reciprocal=False (--no-reciprocal)", "reciprocal", lambda own: not own.reciprocal),
+    )
     weighting: str = option(
         "triple", "a query counts once a fact, once in all, or all triples weigh alike", choices=WEIGHTINGS
     )
-    relation_power: float = option(0.0, "facts weigh (number of facts of their relation)^-this, with mean 1")
-    n3: float = option(0.01, "weight of the N3 penalty on the facts' rows")
-    n3_power: float = option(0.0, "entities' N3 weighs (number of facts they are in)^-this, with mean 1")
+    relation_power: float = option(
+        0.0, "facts weigh (number of facts of their relation)^-this, with mean 1", least=-10, most=10
+    )
+    n3: float = option(0.01, "weight of the N3 penalty on the facts' rows", least=0)
+    n3_power: float = option(
+        0.0,
+        "entities' N3 weighs (number of facts they are in)^-this, with mean 1",
+        least=-10,
+        most=10,
+        applies=Applies("an n3 above 0", "n3", lambda own: own.n3 > 0),
+    )
     likelihood_weight: float = option(
-        0.0, "weight of -log(φ/√Σφ²): each fact's share among all answers of its query, by squared scores"
+        0.0, "weight of -log(φ/√Σφ²): each fact's share among all answers of its query, by squared scores", least=0
     )
     spread_every: int = option(
-        1, "steps after which rows outside the batches take what G says of them; 1 is exact, more is cheaper"
+        1, "steps after which rows outside the batches take what G says of them; 1 is exact, more is cheaper", least=1
     )
     reciprocal: bool = option(
         True, "learn each fact backwards too, in place of asking for heads", choices=(True, False)
     )
-
-    def __post_init__(self) -> None:
-        names = (
-            "unobserved_weight", "relation_weight", "relation_unobserved_weight", "head_weight", "n3",
-            "likelihood_weight",
-        )  # fmt: skip
-        for name in names:
-            if getattr(self, name) < 0:
-                raise SettingError(f"{name} must not be negative, got {getattr(self, name)}")
-        if self.spread_every < 1:
-            raise SettingError(f"spread_every counts steps, from 1, got {self.spread_every}")
-        if self.weighting not in WEIGHTINGS:
-            raise SettingError(f"weighting is one of {', '.join(WEIGHTINGS)}, got {self.weighting!r}")
 
     @property
     def touches_all_rows(self) -> bool:

@@ -8,9 +8,11 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
-from staypositive.objectives.objective import Batch, Defaults, Objective, option
+from staypositive.objectives.objective import Batch, Defaults, Objective
+from staypositive.options import Applies, option
+
+_PENALISED = Applies("a penalty_weight above 0", "penalty_weight", lambda own: own.penalty_weight > 0)
 
 
 @dataclass(frozen=True)
@@ -26,18 +28,20 @@ class StayPositive(Objective):
     name: ClassVar[str] = "stay-positive"
     defaults: ClassVar[Defaults] = Defaults(bound="tanh", init_scale=None, accumulator=0.1)
 
-    penalty_weight: float = option(0.1, "weight λ of the penalty on the sum of all scores")
-    power: int = option(1, "1 for |sum|, 2 for its square", choices=(1, 2))
-    scope: str = option("batch", "sum over the batch's entities and relations, or over all", choices=("batch", "all"))
+    penalty_weight: float = option(0.1, "weight λ of the penalty on the sum of all scores", least=0)
+    power: int = option(1, "1 for |sum|, 2 for its square", choices=(1, 2), applies=_PENALISED)
+    scope: str = option(
+        "batch",
+        "sum over the batch's entities and relations, or over all",
+        choices=("batch", "all"),
+        applies=_PENALISED,
+    )
     weighting: str = option(
         "authors",
         "penalty whole in each batch (paper) or divided by the number of batches (authors)",
         choices=("paper", "authors"),
+        applies=_PENALISED,
     )
-
-    def __post_init__(self) -> None:
-        if self.penalty_weight < 0:
-            raise SettingError(f"penalty_weight (λ) must not be negative, got {self.penalty_weight}")
 
     @property
     def touches_all_rows(self) -> bool:

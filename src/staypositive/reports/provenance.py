@@ -11,6 +11,7 @@ from staypositive.objectives import objective_options
 from staypositive.reports.html import Html, section, tag
 from staypositive.reports.material import Material
 from staypositive.run import Run, Settings
+from staypositive.run.settings import unused
 from staypositive.typed import fits
 
 
@@ -26,6 +27,8 @@ def train_command(data: str, settings: Settings) -> str:
     for name, option in objective_options(objective.name).items():
         if getattr(objective, name) != option.default:
             changes[name] = getattr(objective, name)
+    for name in unused(settings, changes):  # an earlier version may have kept what has no effect
+        del changes[name]
     for name, value in changes.items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.graph import KnowledgeGraph, StreamedSplit
-from staypositive.models import JOINED, BilinearModel, build_model, resolve_prior_score
+from staypositive.models import JOINED, SLICED, BilinearModel, build_model, resolve_prior_score
 from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
 from staypositive.run.cores import warn_if_busy
-from staypositive.run.defaults import settings_for
+from staypositive.run.defaults import preset_of, settings_for
 from staypositive.run.growing import carry_over
 from staypositive.run.locking import locked
 from staypositive.run.measuring import ENOUGH_FACTS, validation_measure
@@ -39,6 +39,7 @@ from staypositive.training import (
     can_stream,
     train,
 )
+from staypositive.typed import misfit
 from staypositive.version import __version__
 
 
@@ -46,6 +47,7 @@ def fit(
     graph: KnowledgeGraph,
     settings: Settings | None = None,
     *,
+    preset: str = "auto",
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
     start_from: Run | None = None,
@@ -56,8 +58,10 @@ def fit(
     """Train a model on a graph's facts and return the run, with the weights of its best epoch.
 
     Keywords are the fields of `Settings` and the options of the objective, e.g.
-    `fit(graph, model="simple", dim=200, dropout=0.4, penalty_weight=0.1, prior=0.5, epochs=100, seed=0)`. Without a
-    model and an objective among them, both, and what else is not given, are what suits the graph's size.
+    `fit(graph, model="simple", dim=200, dropout=0.4, penalty_weight=0.1, prior=0.5, epochs=100, seed=0)`; one that
+    has no effect with the others is an error. What is not given comes from the `preset`: `auto` takes model,
+    objective and sizes that suit the graph's size, `paper` SimplE by stay-positive. Naming a model or an objective
+    takes that objective's defaults (stay-positive's, for a model) instead of `auto`; no other keyword does.
     `start_from` is an earlier run of the same model and dim: labels that it knows start with its rows, new entities
     by fold-in where their facts lead to known ones, and the rest as usual; the optimiser's state starts afresh.
     `checkpoint` is a folder, or a `Checkpoint`, in which the state of the training is kept now and then: a `fit` that
@@ -65,17 +69,17 @@ def fit(
     after each epoch; where it says yes, the state is kept and `StoppedError` raised.
     A non-finite loss raises `DivergedError`; its `run` holds what was trained up to then, as that of `StoppedError`.
     """
-    if settings is not None and changes:
+    _require_arguments(
+        graph=graph, settings=settings, preset=preset, callbacks=callbacks, progress=progress, start_from=start_from,
+        checkpoint=checkpoint, should_stop=should_stop,
+    )  # fmt: skip
+    if settings is not None and (changes or preset != "auto"):
         raise SettingError("give either a Settings object or keywords, not both")
-    chosen = settings or settings_for(graph, resolve_device(changes.get("device", "auto")), **changes)
-    if chosen.threads is not None:
-        most = os.cpu_count() or 1
-        if chosen.threads > most:
-            raise SettingError(f"threads must be between 1 and this machine's {most}, got {chosen.threads}")
-        torch.set_num_threads(chosen.threads)
+    chosen = settings or settings_for(graph, resolve_device(changes.get("device", "auto")), preset=preset, **changes)
+    use_threads(chosen.threads)
     device = resolve_device(chosen.device)
     warn_if_busy(device)
-    origin = provenance(graph, device, __version__)
+    origin = provenance(graph, device, __version__) | ({} if settings else preset_of(preset, changes))
     model = new_model(graph, chosen)
     if start_from is not None:
         carried = carry_over(start_from, graph, model)
@@ -93,21 +97,31 @@ def fit(
 
     with _kept(checkpoint, graph, chosen, device, origin) as checkpointer, advising("training", _advice(chosen)):
         try:
-            return as_run(
-                train(
-                    engine,
-                    chosen.epochs,
-                    validate=validate,
-                    validate_every=chosen.validate_every,
-                    monitor=monitor,
-                    patience=chosen.patience,
-                    callbacks=[*callbacks, *([ProgressBar()] if progress else [])],
-                    checkpointer=checkpointer,
-                    should_stop=should_stop,
-                )
-            )
+            result = train(
+                engine, chosen.epochs, validate=validate, validate_every=chosen.validate_every, monitor=monitor,
+                patience=chosen.patience, callbacks=[*callbacks, *([ProgressBar()] if progress else [])],
+                checkpointer=checkpointer, should_stop=should_stop,
+            )  # fmt: skip
+            return as_run(result)
         except (DivergedError, StoppedError) as error:
             raise type(error)(str(error), run=as_run(error.run)) from None
+
+
+def _require_arguments(**arguments: Any) -> None:
+    """Refuse an argument of `fit` that is not of its kind."""
+    wrong = misfit(fit, arguments)
+    if wrong:
+        advice = {"graph": "; load_graph reads one", "start_from": "; load_run reads one"}
+        raise InputError(f"{wrong}{advice.get(wrong.split()[0], '')}")
+
+
+def use_threads(threads: int | None) -> None:
+    """Give torch this number of threads, at most as many as the machine has; None leaves it as it is."""
+    most = os.cpu_count() or 1
+    if threads is not None and threads > most:
+        raise SettingError(f"threads must be between 1 and this machine's {most}, got {threads}")
+    if threads is not None:
+        torch.set_num_threads(threads)
 
 
 @contextmanager
@@ -130,8 +144,10 @@ def _kept(
 
 
 def _advice(settings: Settings) -> str:
+    drawn = settings.objective.negatives_per_fact
+    fewer = f", or fewer negatives than {drawn}" if drawn > 1 else ""
     return (
-        f"try a smaller batch_size than {settings.batch_size} or a smaller dim than {settings.dim}"
+        f"try a smaller batch_size than {settings.batch_size} or a smaller dim than {settings.dim}{fewer}"
         " (a checkpoint that was kept before stays as it is)"
     )
 
@@ -142,7 +158,7 @@ def resolve_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise SettingError(f"expected a device such as auto, cpu, cuda or cuda:1, got {name!r}") from None
     if device.type not in ("cpu", "cuda"):
         raise SettingError(f"expected a device such as auto, cpu, cuda or cuda:1, got {name!r}")
@@ -167,15 +183,14 @@ def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     sizes = len(graph.entities), len(graph.relations)
     density = len(graph.train) / (sizes[0] ** 2 * sizes[1])
     extra: dict[str, Any] = {}
-    if settings.slices is not None and settings.model in ("ntn", "tucker"):
+    if settings.slices is not None and settings.model in SLICED:
         extra["slices"] = settings.slices
-    wanted = settings.objective.defaults
     prior_score = resolve_prior_score(settings.prior_score, settings.prior, settings.closed_world, density=density)
     stated = {
         "n_entities": sizes[0],
         "n_relations": sizes[1],
         "dim": settings.dim,
-        "bound": settings.bound or wanted.bound,
+        "bound": settings.used_bound,
         "score_bound": settings.score_bound,
         "prior_score": prior_score,
         "dropout": settings.dropout,
@@ -190,7 +205,8 @@ def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
             raise MemoryError
         return build_model(settings.model, **stated)
     except (RuntimeError, MemoryError, OverflowError, TypeError) as error:
-        said = f"a {settings.model} of dim {settings.dim} does not fit in memory; try a smaller dim"
+        fewer = f" or fewer slices than {settings.slices}" if extra else ""
+        said = f"a {settings.model} of dim {settings.dim} does not fit in memory; try a smaller dim{fewer}"
         raise SettingError(said) from error
 
 

@@ -12,12 +12,21 @@ from staypositive.training.loop import (
     Validate,
     train,
 )
-from staypositive.training.optimisers import OPTIMISERS, PRECISIONS, AdaGrad, Adam, RowOptimiser, build_optimiser
+from staypositive.training.optimisers import (
+    ADAGRADS,
+    OPTIMISERS,
+    PRECISIONS,
+    AdaGrad,
+    Adam,
+    RowOptimiser,
+    build_optimiser,
+)
 from staypositive.training.progress import ProgressBar
 from staypositive.training.state import State
 from staypositive.training.streaming import FactStream, can_stream
 
 __all__ = [
+    "ADAGRADS",
     "ENGINES",
     "MONITORS",
     "OPTIMISERS",

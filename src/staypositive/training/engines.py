@@ -45,7 +45,7 @@ def build_engine(
     on_gpu = facts.device.type == "cuda"
     fused: type[FusedGpuEngine | FusedCpuEngine] = FusedGpuEngine if on_gpu else FusedCpuEngine
     by_moments = MomentEngine.serves(model, objective, batch_size)
-    reason = "" if by_moments else why_not(fused.package, fused.serves, fused.dtypes, model, objective, optimiser)
+    reason = "" if by_moments else why_not(fused, model, objective, optimiser)
     if weights is not None and not by_moments:
         reason = "its steps count all facts alike, and these have weights; use engine auto or reference"
     if name == "fused" and reason:
@@ -78,8 +78,7 @@ def _build_streamed(
     batch_size: int,
     seed: int,
 ) -> Engine:
-    fused = FusedCpuEngine
-    reason = why_not(fused.package, fused.serves, fused.dtypes, model, objective, optimiser)
+    reason = why_not(FusedCpuEngine, model, objective, optimiser)
     if name == "fused" and reason:
         raise SettingError(f"the fused engine cannot be used here: {reason}")
     kind = StreamedEngine if name == "reference" or reason else StreamedCpuEngine

@@ -53,6 +53,7 @@ class FusedCpuEngine(ReferenceEngine):
     package: ClassVar[str] = "numba"
     serves: ClassVar[tuple[type[Objective], ...]] = (StayPositive, NegativeSampling)
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32,)
+    most_blocks: ClassVar[int | None] = None
 
     def __init__(
         self,

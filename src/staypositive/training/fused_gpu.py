@@ -15,6 +15,7 @@ from torch import Tensor
 
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel, BlockModel
+from staypositive.models.block import GPU_BLOCKS
 from staypositive.models.dropout import drop_threshold
 from staypositive.models.hashing import mix
 from staypositive.objectives import NegativeSampling, Objective, StayPositive
@@ -120,11 +121,13 @@ class PackedRuns:
 
     def _constants(self, member: Member) -> dict[str, dict[str, Any]]:
         """Return each kernel's compile-time constants."""
+        from staypositive.models.gpu import encode_terms
+
         model, objective, table = member.model, member.objective, member.model.table
         wide = 1 << max(4, (model.dim - 1).bit_length())
         shape = {"DIM": model.dim, "WIDE": wide, "BOUNDED": model.bound == "tanh"}
         terms = {
-            "CODE": self.kernels.encode_terms(table), "TERMS": len(table.terms),
+            "CODE": encode_terms((h, r, t, c < 0) for h, r, t, c in table.terms), "TERMS": len(table.terms),
             "EB": table.entity_blocks, "RB": table.relation_blocks, "ROWS": max(1, 1024 // wide), **shape,
         }  # fmt: skip
         is_positive, all_rows = isinstance(objective, StayPositive), objective.touches_all_rows
@@ -260,6 +263,7 @@ class FusedGpuEngine(Engine):
     package: ClassVar[str] = "triton"
     serves: ClassVar[tuple[type[Objective], ...]] = (StayPositive, NegativeSampling)
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.bfloat16)
+    most_blocks: ClassVar[int | None] = GPU_BLOCKS
 
     def __init__(
         self,

@@ -8,8 +8,8 @@
 Which rows a step has, and each one's slot, is worked out beforehand (see `plan.py`). Several runs that differ in
 their numbers alone may go side by side: `program_id(1)` is the run, and its numbers lie in a row of `knobs`.
 
-A model's table of terms travels as one whole number, eight bits a term (see `encode_terms`), which the compiler
-unrolls: no two models share a compiled kernel, and none pays for another's terms.
+A model's table of terms travels as one whole number, eight bits per term (see `encode_terms` in `models/gpu.py`),
+which the compiler unrolls: no two models share a compiled kernel, and none pays for another's terms.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from staypositive.models import Table
 from staypositive.models.gpu import mix
 
 COPIES = tl.constexpr(8)
@@ -29,14 +28,6 @@ SLOT = tl.constexpr(0x7FFFFFFF)
 """The bits of a planned slot that number it; the sign says: first of its row in the step."""
 LOSSES = tl.constexpr(4)
 """Sums a step: losses of facts, of negatives, the penalty, Σ weight²."""
-
-
-def encode_terms(table: Table) -> int:
-    """Return a table's terms as one number: two bits each for head, relation and tail block, one for the sign."""
-    code = 0
-    for place, (head, relation, tail, coefficient) in enumerate(table.terms):
-        code |= (head | relation << 2 | tail << 4 | (coefficient < 0) << 6) << (8 * place)
-    return code
 
 
 @triton.jit

@@ -173,12 +173,13 @@ def round_at_random(values: Tensor, bits: Tensor) -> Tensor:
 
 PRECISIONS = ("float32", "bfloat16")
 """How a table keeps its rows."""
-OPTIMISERS = ("adagrad", "adagrad-rowwise", "adam")
+ADAGRADS = ("adagrad", "adagrad-rowwise")
+OPTIMISERS = (*ADAGRADS, "adam")
 
 
 def build_optimiser(name: str, tables: dict[str, Tensor], learning_rate: float, accumulator: float) -> RowOptimiser:
     """Build an optimiser by name; `accumulator` is AdaGrad's start."""
-    if name in ("adagrad", "adagrad-rowwise"):
+    if name in ADAGRADS:
         return AdaGrad(tables, learning_rate, accumulator, rowwise=name == "adagrad-rowwise")
     if name == "adam":
         return Adam(tables, learning_rate)

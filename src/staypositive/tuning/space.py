@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,12 +21,9 @@ from typing import Any
 
 from staypositive.errors import DataError, SettingError
 from staypositive.experiments.paper import load_paper
-from staypositive.run import Settings, make_settings
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from staypositive.run import Settings
+from staypositive.run.settings import settings_from, unused
+from staypositive.toml import parse_toml
 
 
 @dataclass(frozen=True)
@@ -55,8 +51,8 @@ class Space:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def settings(self, chosen: Mapping[str, Any]) -> Settings:
-        """Return the settings of one choice."""
-        return make_settings(**{**self.fixed, **chosen})
+        """Return the settings of one choice; what has no effect with it is left as it is."""
+        return settings_from({**self.fixed, **chosen})
 
     def with_fixed(self, **fixed: Any) -> Space:
         """Return the space with more settings fixed; those are searched no longer."""
@@ -64,7 +60,10 @@ class Space:
         return Space(left, {**self.fixed, **fixed})
 
     def checked(self) -> Space:
-        """Return the space, or raise the error that a setting of it would raise."""
+        """Return the space, or raise the error that a setting of it would raise.
+
+        A name of the space has to have an effect with some choice of the others.
+        """
         if not self.searched:
             raise SettingError("there is nothing to search: every setting of the space is fixed")
         ends = {
@@ -72,9 +71,13 @@ class Space:
             for name, choice in self.searched.items()
         }
         first = {name: values[0] for name, values in ends.items()}
+        idle: dict[str, str] | None = None
         for name, values in ends.items():
             for value in values:
-                self.settings({**first, name: value})
+                found = unused(self.settings({**first, name: value}), [*self.fixed, *self.searched])
+                idle = found if idle is None else {key: said for key, said in idle.items() if key in found}
+        for said in (idle or {}).values():
+            raise SettingError(said)
         return self
 
     def grid(self) -> list[dict[str, Any]]:
@@ -116,7 +119,7 @@ def _choice(name: str, said: Any) -> Choices | Range:
 def read_space(path: str | os.PathLike[str]) -> Space:
     """Read a space from its TOML file."""
     try:
-        return Space.from_dict(tomllib.loads(Path(path).read_text("utf-8")))
+        return Space.from_dict(parse_toml(Path(path).read_text("utf-8")))
     except (ValueError, RecursionError, SettingError) as error:  # no text, no TOML, or no space
         raise DataError(str(error), path) from None
 
