@@ -18,6 +18,7 @@ from staypositive.calibration import FeatureCalibrator
 from staypositive.errors import InputError
 from staypositive.inference.predictor import Predictor
 from staypositive.models import RowMoments, logit, score_moments
+from staypositive.typed import checked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +46,7 @@ def wilson(hits: int, sampled: int, population: float) -> Above:
     return Above(share * population, low * population, min(1.0, centre + half) * population)
 
 
+@checked
 def take_census(
     predictor: Predictor,
     *,

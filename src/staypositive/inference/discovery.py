@@ -22,6 +22,7 @@ from staypositive.graph import KnowledgeGraph
 from staypositive.inference.ordering import TOLERANCE, best_first, reaches
 from staypositive.inference.predictor import Predictor
 from staypositive.models import logit
+from staypositive.typed import checked
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -56,6 +57,7 @@ class Discovery:
         return Discovery(self.relation, self.triples[keep], self.scores[keep], self.logits[keep])
 
 
+@checked
 def discover(
     predictor: Predictor,
     *,

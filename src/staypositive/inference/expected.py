@@ -15,6 +15,7 @@ import numpy as np
 from staypositive.errors import InputError
 from staypositive.evaluation import sigmoid
 from staypositive.inference.predictor import Predictor
+from staypositive.typed import checked
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class ExpectedNew:
     error: float
 
 
+@checked
 def expect_new(
     predictor: Predictor,
     *,

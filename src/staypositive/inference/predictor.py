@@ -18,6 +18,7 @@ from staypositive.graph import KnowledgeGraph
 from staypositive.inference.ordering import best_of_each
 from staypositive.inference.queries import PARTS, Asking, Query, encode_query, require_top
 from staypositive.models import Scorer, logit
+from staypositive.typed import fits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -305,7 +306,7 @@ class Predictor:
 
 
 def _listed(candidates: Iterable[str]) -> list[str]:
-    try:
-        return list(candidates)
-    except TypeError:
-        raise InputError(f'candidates are a list of labels, or "range"; got {candidates!r:.80}') from None
+    found = list(candidates)
+    if not fits(found, Sequence[str]):
+        raise InputError(f'candidates are a list of labels, or "range"; got {found!r:.80}')
+    return found

@@ -46,6 +46,7 @@ from staypositive.run.packaged import find_run
 from staypositive.run.provenance import of_graph
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
+from staypositive.typed import checked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,6 +92,7 @@ class Run:
         """Answers by label, with the current calibrator."""
         return Predictor(self.graph, self._scorer, self.calibrator, self._background)
 
+    @checked
     def evaluate(
         self,
         split: str = "test",
@@ -128,6 +130,7 @@ class Run:
         self.metrics[split] = self.metrics.get(split, {}) | report
         return report
 
+    @checked
     def calibrate(self, method: str = "auto") -> dict[str, float]:
         """Fit a calibrator on validation; return NLL there before and after, where there are labels to measure it.
 
@@ -158,6 +161,7 @@ class Run:
             "nll_after": negative_log_likelihood(self.predictor.triple_logits(valid.triples), valid.signs),
         }
 
+    @checked
     def predict(
         self,
         head: str | None = None,
@@ -176,6 +180,7 @@ class Run:
             candidates=candidates, prior=prior,
         )  # fmt: skip
 
+    @checked
     def answer_set(
         self,
         head: str | None = None,
@@ -193,6 +198,7 @@ class Run:
         query = Query(head, relation, tail)
         return answer_set(self.predictor, self.conformal, query, coverage, per_relation=per_relation, prior=prior)
 
+    @checked
     def measure_sets(
         self,
         split: str = "test",
@@ -207,18 +213,22 @@ class Run:
             self.predictor, self.conformal, facts, known, coverage, per_relation=per_relation, progress=progress
         )
 
+    @checked
     def predict_file(self, path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
         """Answer a file of queries, `?` for the missing part; options as in `Predictor.answer`."""
         return self.answer(read_queries(path, self.graph), **options)
 
+    @checked
     def answer(self, queries: Sequence[Query], **options: Any) -> pd.DataFrame:
         """Answer many queries in one table; options as in `Predictor.answer`."""
         return self.predictor.answer(queries, **options)
 
+    @checked
     def similar(self, entity: str, top: int = 10) -> pd.DataFrame:
         """Return the entities most like this one, by the cosine of their rows."""
         return self.predictor.similar(entity, top)
 
+    @checked
     def with_entities(
         self,
         facts: Facts,
@@ -247,6 +257,7 @@ class Run:
         provenance = self.provenance | of_graph(graph) | {"added": [*self.provenance.get("added", []), more]}
         return Run(graph, model, self.settings, self.history, self.best_epoch, provenance, calibrator=self.calibrator)
 
+    @checked
     def support(self, head: str, relation: str, tail: str, top: int = 10) -> pd.DataFrame:
         """Return the training facts that support a triple most; see `inference.support`."""
         return support_table(self.predictor, Support(self.predictor), head, relation, tail, top)
@@ -256,6 +267,7 @@ class Run:
         """How strange validation facts are: what answer sets are calibrated on."""
         return Conformal.fit(self._scorer, self.graph.valid.facts)
 
+    @checked
     def save(self, folder: str | os.PathLike[str], precision: str = "float32") -> Path:
         """Write the run to a folder, whole or not at all; a run already there is replaced.
 
@@ -275,6 +287,7 @@ class Run:
         )
 
 
+@checked
 def load_run(folder: str | os.PathLike[str]) -> Run:
     """Read a run from its folder, or one of the package by name (`"geo-demo"`).
 
