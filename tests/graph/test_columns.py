@@ -277,6 +277,8 @@ def test_a_header_that_is_not_known_is_told_of(tmp_path: Path, caplog: pytest.Lo
     )
     assert "--header" in said
     assert "--columns" in said
+    read_triples(tmp_path / "x.csv", columns={"h": 3, "r": 2, "t": 1})
+    assert "`Wert Eigenschaft Name`, was read as a fact" in caplog.messages[-1]
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ class _Reading:
         found = encoder.finish(Source(self.path.name, sha256, encoder.rows))
         is_named = bool(self.names or self.options.columns)
         told = describe(layout.names, layout.places, found.triple(0)) if is_named else ""
-        if self.options.header is None and not is_named:
+        if self.options.header is None and not self.names:
             notes += header_note(found.ids, found.triple(0))
         return dataclasses.replace(found, layout=told, notes=tuple(notes))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,7 +70,8 @@ class TextShard:
                     continue
                 piece = self._split(body, line)
                 if len(piece):
-                    yield piece if not is_first or self._names else _maybe_header(piece, self.options)
+                    is_read = not is_first or self._names or self.options.header is not None
+                    yield piece if is_read else replace(piece, may_be_header=True)
             self.sha256 = stream.sha256()
 
     def _header(self, cells: Sequence[str]) -> Sequence[str]:
@@ -118,9 +120,3 @@ class TextShard:
 
 def _cells(line: bytes) -> list[str]:
     return line.decode("utf-8", "replace").rstrip("\r").split("\t")
-
-
-def _maybe_header(piece: Piece, options: TableOptions) -> Piece:
-    if options.header is not None or options.columns:
-        return piece
-    return Piece(piece.place, piece.row, piece.labels, may_be_header=True)
