@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fuzzing.cases import Target
 
-TARGETS = ("readers", "runs", "configs", "service")
+TARGETS = ("readers", "headers", "columns", "runs", "configs", "service")
 
 
 def make_target(name: str, folder: Path) -> Target:
@@ -15,6 +15,10 @@ def make_target(name: str, folder: Path) -> Target:
         from fuzzing.readers import Readers
 
         return Readers(folder)
+    if name in ("headers", "columns"):
+        from fuzzing.tables import Columns, Headers
+
+        return Headers(folder) if name == "headers" else Columns(folder)
     if name == "runs":
         from fuzzing.runs import Runs
 

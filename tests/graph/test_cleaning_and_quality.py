@@ -159,4 +159,22 @@ def test_a_report_can_be_written_as_json(build):
         "unseen_entities": {"valid": 0, "test": 1},
         "unseen_relations": {"valid": 0, "test": 1},
         "unseen_triples": {"valid": 0, "test": 1},
+        "many_relations": {},
     }
+
+
+def test_relations_that_are_nearly_as_many_as_the_entities(build):
+    people = [(f"p{i}", f"p{i * 7 % 20}") for i in range(20)]
+    swapped = inspect_graph(build([f"knows {a} {b}" for a, b in people]))
+    assert swapped.many_relations == {"relations": 20, "entities": 21}
+    (line,) = swapped.lines()
+    assert line.startswith("20 relations beside 21 entities; if the columns are in another order than head, relation")
+    assert "--columns" in line
+    assert inspect_graph(build([f"{a} knows {b}" for a, b in people])).many_relations == {}
+
+
+def test_many_relations_of_many_facts_each_are_as_they_should_be(build):
+    rows = [f"n{a} r{r} n{b}" for a in range(5) for b in range(5) for r in range(9)]
+    assert inspect_graph(build(rows)).many_relations == {}
+    again = [f"n{a} n{r % 5}{'x' * (r // 5)} n{b}" for a in range(5) for b in range(5) for r in range(6)]
+    assert inspect_graph(build(again)).many_relations == {"relations": 6, "entities": 5}

@@ -43,7 +43,11 @@ SplitFlag = Annotated[
 ]
 HeaderFlag = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether files begin with column names.", show_default="looked at"),
+    typer.Option(
+        "--header/--no-header",
+        help="Whether text files begin with column names.",
+        show_default="looked at: head, relation and tail, or names like these, in any order",
+    ),
 ]
 
 

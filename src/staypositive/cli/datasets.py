@@ -69,9 +69,11 @@ def clean_dataset(
     Applied to WN18RR it gives WN18AM, applied to FB15k-237 FB15k-237AM.
     """
     speaker = Speaker(as_json, warnings=False)
-    graph = drop_unseen(reading.load(data))
+    whole = reading.load(data)
+    graph = drop_unseen(whole)
     write_folder(graph, out)
-    speaker.say(f"{graph.notes[-1] if graph.notes else 'nothing to drop'}; written to {out}")
+    dropped = graph.notes[len(whole.notes) :]
+    speaker.say(f"{dropped[0] if dropped else 'nothing to drop'}; written to {out}")
     _describe(graph, speaker)
 
 

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag
+from staypositive.cli.reading import ColumnsFlag, NaFlag, SkipBlankFlag, layouts_shown, parse_columns, parse_list
 from staypositive.cli.stopping import require_free
+from staypositive.graph import read_triples
 from staypositive.run import Run, load_run
 from staypositive.run.growing import RIDGE, UNOBSERVED_WEIGHT
 
@@ -20,6 +22,9 @@ def extend_command(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the extended run.")],
     force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
     header: HeaderFlag = None,
+    columns: ColumnsFlag = None,
+    skip_blank: SkipBlankFlag = False,
+    na: NaFlag = None,
     ridge: Annotated[
         float, typer.Option(help="How strongly few facts are held back; 1 weighs a typical row as a missed fact.")
     ] = RIDGE,
@@ -50,7 +55,10 @@ def extend_command(
     speaker = Speaker(as_json, quiet, verbose)
     held = load_run(run)
     require_free(out, force)
-    grown = held.with_entities(facts, ridge=ridge, unobserved_weight=unobserved_weight, header=header)
+    with layouts_shown():
+        given = parse_columns(columns)
+        triples = read_triples(facts, header, columns=given, skip_blank=skip_blank, na=parse_list(na))
+    grown = held.with_entities(triples, ridge=ridge, unobserved_weight=unobserved_weight)
     grown.save(out)
     added, stated = grown.provenance["added"][-1], grown.graph.sources[-1].rows
     speaker.say(

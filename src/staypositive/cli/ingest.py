@@ -10,6 +10,14 @@ from typing import Annotated
 import typer
 
 from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, Speaker, VerboseFlag
+from staypositive.cli.reading import (
+    ColumnsFlag,
+    NaFlag,
+    SkipBlankFlag,
+    layouts_shown,
+    parse_columns,
+    parse_list,
+)
 from staypositive.graph import StreamedGraph, ingest
 from staypositive.graph.streamed import parse_size
 from staypositive.run.fitting import memory_bytes
@@ -27,6 +35,9 @@ def ingest_command(
         int, typer.Option(min=0, help="Triples to hold out for valid, and as many for test, drawn by hash.")
     ] = 0,
     header: HeaderFlag = None,
+    columns: ColumnsFlag = None,
+    skip_blank: SkipBlankFlag = False,
+    na: NaFlag = None,
     name: Annotated[str | None, typer.Option(help="What the graph is called.", show_default="the folder's")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a streamed graph that is already there.")] = False,
     as_json: JsonFlag = False,
@@ -48,16 +59,20 @@ def ingest_command(
     """
     speaker = Speaker(as_json, quiet, verbose)
     start = time.perf_counter()
-    graph = ingest(
-        files,
-        out,
-        memory=min(parse_size(memory), memory_bytes() // 2),  # more than there is helps nobody
-        hold_out=hold_out,
-        header=header,
-        name=name,
-        force=force,
-        progress=speaker.progress,
-    )
+    with layouts_shown():
+        graph = ingest(
+            files,
+            out,
+            memory=min(parse_size(memory), memory_bytes() // 2),  # more than there is helps nobody
+            hold_out=hold_out,
+            header=header,
+            columns=parse_columns(columns),
+            skip_blank=skip_blank,
+            na=parse_list(na),
+            name=name,
+            force=force,
+            progress=speaker.progress,
+        )
     found = graph.counts()["valid"] + graph.counts()["test"]
     if found < 2 * hold_out:
         speaker.say(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -14,8 +17,25 @@ from staypositive.cli.common import HeaderFlag, SplitFlag, parse_numbers
 from staypositive.completion import complete_data
 from staypositive.errors import InputError
 from staypositive.graph import KnowledgeGraph, RdfTerms, Sparql, load_graph
+from staypositive.graph.readers.columns import log as COLUMNS_LOG  # noqa: N812  # what is said of columns
 
 PANEL = "Reading RDF and SPARQL"
+ColumnsFlag = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="ROLE=COLUMN,...",
+        help="Which column is what, by name or number: subject=Name,predicate=Eigenschaft,object=3. Roles: head, "
+        "relation, tail, label, confidence, or their other names; those left out are found by name.",
+    ),
+]
+SkipBlankFlag = Annotated[
+    bool, typer.Option("--skip-blank", help="Leave out, and count, rows with an empty head, relation or tail.")
+]
+NaFlag = Annotated[
+    str | None,
+    typer.Option("--na", metavar="TEXT,...", help='Cells that hold no value, e.g. "N/A,-"; such rows are left out.'),
+]
 DataArgument = Annotated[
     str,
     typer.Argument(
@@ -34,6 +54,9 @@ class Reading:
         int | None, typer.Option(min=0, help="Seed of the split of one file.", show_default="--seed")
     ] = None
     header: HeaderFlag = None
+    columns: ColumnsFlag = None
+    skip_blank: SkipBlankFlag = False
+    na: NaFlag = None
     query: Annotated[
         str | None,
         typer.Option(
@@ -63,7 +86,44 @@ class Reading:
             source = Sparql(data, _query(self.query), page=self.page, timeout=self.timeout)
         terms = RdfTerms(literals=self.literals, blank_nodes=self.blank_nodes, prefixes=self.shorten)
         seed = seed if self.split_seed is None else self.split_seed
-        return load_graph(source, split=parse_numbers(self.split), header=self.header, seed=seed, terms=terms)
+        with layouts_shown():
+            return load_graph(
+                source, split=parse_numbers(self.split), header=self.header, columns=parse_columns(self.columns),
+                skip_blank=self.skip_blank, na=parse_list(self.na), seed=seed, terms=terms,
+            )  # fmt: skip
+
+
+@contextmanager
+def layouts_shown() -> Iterator[None]:
+    """Show which columns are read, though that is no warning, wherever warnings are shown."""
+    before = COLUMNS_LOG.level
+    if COLUMNS_LOG.isEnabledFor(logging.WARNING):
+        COLUMNS_LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        COLUMNS_LOG.setLevel(before)
+
+
+def parse_columns(text: str | None) -> dict[str, str | int | None] | None:
+    """Turn `subject=Name,predicate=2` into columns by role; a number is a column's place."""
+    if text is None:
+        return None
+    columns: dict[str, str | int | None] = {}
+    for part in parse_list(text):
+        role, equals, name = part.partition("=")
+        if not equals or role in columns:
+            raise InputError(f"--columns is a list such as head=Name,relation=2,tail=Wert, got {text!r}")
+        columns[role] = int(name) if name.isascii() and name.isdigit() and len(name) < 9 else name
+    return columns
+
+
+def parse_list(text: str | None) -> list[str]:
+    """Return what commas part; quotes hold a part together, as in CSV."""
+    try:
+        return [part for row in csv.reader([text or ""], strict=True) for part in row]
+    except csv.Error as error:
+        raise InputError(f"expected a list with commas, got {text!r}: {error}") from None
 
 
 def reads_graph(command: Callable[..., None]) -> Callable[..., None]:

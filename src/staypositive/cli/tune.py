@@ -7,20 +7,15 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from staypositive.cli.common import HeaderFlag, JsonFlag, QuietFlag, Speaker, SplitFlag, VerboseFlag, parse_numbers
+from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
 from staypositive.cli.flags import ObjectiveName, with_settings_flags
-from staypositive.completion import complete_data
+from staypositive.cli.reading import DataArgument, Reading, reads_graph
 from staypositive.errors import SettingError
-from staypositive.graph import KnowledgeGraph, load_graph
+from staypositive.graph import KnowledgeGraph
 
 
 def tune(
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="A dataset's name, a folder of splits, or one file of triples.", autocompletion=complete_data
-        ),
-    ],
+    data: DataArgument,
     space: Annotated[
         Path | None, typer.Option(help="TOML file of the space.", show_default="a space for the objective")
     ] = None,
@@ -40,8 +35,7 @@ def tune(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for results.", show_default="runs/tune-NAME")
     ] = None,
-    split: SplitFlag = None,
-    header: HeaderFlag = None,
+    reading: Reading = Reading(),
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
@@ -68,7 +62,7 @@ def tune(
 
     speaker = Speaker(as_json, quiet, verbose)
     fixed = {name: value for name, value in settings.items() if value is not None}
-    graph = load_graph(data, split=parse_numbers(split), header=header, seed=fixed.get("seed", 0))
+    graph = reading.load(data, fixed.get("seed", 0))
     wanted = _space(graph, space, preset, objective).with_fixed(**fixed)
     sampler = "grid" if preset else sampler
     folder = out or Path("runs") / f"tune-{graph.name}"
@@ -103,4 +97,4 @@ def _space(graph: KnowledgeGraph, path: Path | None, preset: str | None, objecti
     return default_space(objective or "stay-positive")
 
 
-tune_command = with_settings_flags(tune)
+tune_command = with_settings_flags(reads_graph(tune))

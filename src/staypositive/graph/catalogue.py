@@ -15,7 +15,7 @@ from staypositive.files import sha256_file
 from staypositive.graph.cleaning import drop_unseen
 from staypositive.graph.encoded import cached
 from staypositive.graph.knowledge_graph import KnowledgeGraph
-from staypositive.graph.readers import read_folder, read_splits
+from staypositive.graph.readers import TableOptions, read_folder, read_splits
 
 MIRROR_VARIABLE = "STAYPOSITIVE_MIRROR"
 CACHE_VARIABLE = "STAYPOSITIVE_CACHE"
@@ -67,7 +67,7 @@ class Dataset:
 
     def parse(self, paths: dict[str, list[Path]]) -> KnowledgeGraph:
         """Read the graph from its files, whatever the cache has."""
-        return read_splits(paths, name=self.name, header=False)
+        return read_splits(paths, self.name, TableOptions(header=False))
 
     def fetch(self, file: RemoteFile) -> Path:
         """Return a checked local copy of one file: the mirror's, the cache's, or a fresh download."""

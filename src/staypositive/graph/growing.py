@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,8 @@ from staypositive.graph.knowledge_graph import KnowledgeGraph, Split, Vocabulary
 from staypositive.graph.labelled import LabelledTriples, from_columns
 from staypositive.graph.readers import read_triples, require_facts
 
-Facts = str | os.PathLike[str] | Iterable[tuple[str, str, str]]
-"""A file of triples, or triples by label."""
+Facts = str | os.PathLike[str] | LabelledTriples | Iterable[tuple[str, str, str]]
+"""A file of triples, what `read_triples` read from one, or triples by label."""
 
 
 def add_facts(graph: KnowledgeGraph, facts: Facts, header: bool | None = None) -> KnowledgeGraph:
@@ -24,16 +23,16 @@ def add_facts(graph: KnowledgeGraph, facts: Facts, header: bool | None = None) -
 
     Relations must be known: an unknown one is an error, which names the line of a file.
     """
-    path = Path(facts) if isinstance(facts, str | os.PathLike) else None
-    stated = _labelled(facts) if path is None else read_triples(path, header)  # type: ignore[arg-type]
-    if path is not None:
-        require_facts(stated)
+    if isinstance(facts, str | os.PathLike):
+        facts = read_triples(facts, header)
+    stated = facts if isinstance(facts, LabelledTriples) else _labelled(facts)
+    require_facts(stated)
     heads, relations, tails = stated.columns
     for row, relation in enumerate(relations):
         if relation not in graph.relations:
             error = UnknownLabelError("relation", relation, graph.relations.nearest(relation))
             said = f"{error} New entities need known relations; training adds new ones"
-            raise DataError(said) if path is None else stated.error(said, row)
+            raise DataError(said) if stated.place.path is None else stated.error(said, row)
     entities = Vocabulary("entity", dict.fromkeys([*graph.entities, *heads, *tails]))
     triples = np.column_stack([entities.ids(heads), graph.relations.ids(relations), entities.ids(tails)])
     grown = dataclasses.replace(graph, entities=entities, sources=(*graph.sources, stated.source))

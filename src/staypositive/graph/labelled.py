@@ -19,6 +19,7 @@ Columns = tuple[Sequence[str], Sequence[str], Sequence[str]]
 Signs = NDArray[np.int8]
 Weights = NDArray[np.float32]
 ROLES = ("head", "relation", "tail")
+SKIP_HINT = "; --skip-blank (skip_blank=True) leaves such rows out"
 
 
 def as_text(name: str) -> str:
@@ -68,7 +69,14 @@ class LabelledTriples:
     signs: Signs | None = None
     weights: Weights | None = None
     notes: tuple[str, ...] = ()
-    """What was left out, or read in a way worth knowing."""
+    """What was left out, or looks wrong."""
+    layout: str = ""
+    """Which column was taken for what, where columns have names or were chosen."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a graph keeps as notes: how the source was read, and what was left out."""
+        return (self.layout, *self.notes) if self.layout else self.notes
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -81,6 +89,11 @@ class LabelledTriples:
             for column, labels in enumerate((self.entities, self.relations, self.entities))
         )
         return heads, relations, tails
+
+    def triple(self, row: int) -> tuple[str, str, str]:
+        """Return the labels of one row."""
+        head, relation, tail = self.ids[row].tolist()
+        return self.entities[head], self.relations[relation], self.entities[tail]
 
     def error(self, message: str, row: int) -> DataError:
         """Return an error that names the place of a row."""
@@ -96,7 +109,7 @@ class Encoder:
         self.relations: dict[str, int] = {}
         self._pieces: dict[str, list[NDArray[Any]]] = {"ids": [], "signs": [], "weights": []}
         self._lines: list[Sequence[int]] = []
-        self.rows = 0
+        self.rows = self.left_out = 0
 
     def add(
         self, columns: Columns, lines: Sequence[int], signs: Signs | None = None, weights: Weights | None = None
@@ -151,9 +164,9 @@ def require_labels(found: LabelledTriples) -> LabelledTriples:
         is_wrong = np.column_stack([np.isin(found.ids[:, i], wrong[i % 2]) for i in range(3)])
         row, column = np.argwhere(is_wrong)[0].tolist()
         label = vocabularies[column % 2][found.ids[row, column]]
-        raise found.error(
-            f"the {ROLES[column]} {'is not text: ' + repr(label) if label.strip() else 'is empty'}", row
-        )
+        hint = "" if found.place.unit == "statement" else SKIP_HINT
+        what = f"is not text: {label!r}" if label.strip() else f"is empty{hint}"
+        raise found.error(f"the {ROLES[column]} {what}", row)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,17 @@ from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, assemble
 from staypositive.graph.labelled import LabelledTriples
 from staypositive.graph.quality import inspect_graph
 from staypositive.graph.readers import (
+    ColumnNames,
     RdfTerms,
     Sparql,
+    TableOptions,
     is_table,
+    read_file,
     read_folder,
     read_sparql,
     read_table,
-    read_triples,
     require_facts,
+    told,
 )
 from staypositive.graph.readers.sparql import is_endpoint
 from staypositive.graph.splitting import DEFAULT_SPLIT, split_labelled
@@ -37,6 +40,9 @@ def load_graph(
     *,
     split: Sequence[float] | None = None,
     header: bool | None = None,
+    columns: ColumnNames | None = None,
+    skip_blank: bool = False,
+    na: str | Iterable[str] = (),
     seed: int = 0,
     terms: RdfTerms | None = None,
     name: str | None = None,
@@ -52,74 +58,90 @@ def load_graph(
     which is split so that train keeps every entity and relation of the facts. `header` says whether text files begin
     with a line of column names; by default that is looked at. `terms` says how RDF terms become labels. `name` is
     what the graph is called. What is odd about the graph is logged as warnings.
+
+    `columns` says which column of text, Parquet or a table is what, by name or by number from 1:
+    `{"subject": "Name", "predicate": "Eigenschaft", "object": 3}`; a role that it leaves out is found by its usual
+    names, and `"label": None` says that there is none. Rows with a cell of `na` as head, relation or tail are left
+    out and counted, and with `skip_blank` those with an empty or missing one.
     """
+    options = TableOptions.of(header, columns, skip_blank, na)
     kind = _kind(source)
     if kind is not None and split is not None:
         raise InputError("a split is for a single file; a folder or a named dataset has its own splits")
     try:
         if kind is not None:
-            graph = kind(source, header, terms, name)
+            graph = kind(source, options, terms, name)
         else:
-            own, whole = _without_splits(source, header, terms)
+            own, whole = _without_splits(source, options, terms)
             graph = split_labelled(name or own, whole, DEFAULT_SPLIT if split is None else split, seed)
     except DataError as error:
         if error.path is None and isinstance(source, str | os.PathLike):
             raise DataError(str(error), source) from None
         raise
-    is_named = isinstance(source, str) and source.casefold() in CATALOGUE  # whose notes are no news
-    notes = () if is_named else graph.notes
     odd = [] if isinstance(graph, StreamedGraph) else inspect_graph(graph).lines()  # seen to when it was ingested
-    for line in [*notes, *odd]:
+    for line in odd:
         log.warning("%s: %s", graph.name, line)
     return graph
 
 
-Loader = Callable[[Any, bool | None, RdfTerms | None, str | None], KnowledgeGraph]
+Loader = Callable[[Any, TableOptions, RdfTerms | None, str | None], KnowledgeGraph]
 
 
 def _kind(source: Any) -> Loader | None:
     """Return what loads a source that says itself what train, valid and test are; None for any other."""
     if isinstance(source, Mapping) and not is_table(source):
-        return lambda source, header, terms, name: _from_tables(source, name or "tables")
+        return lambda source, options, terms, name: _from_tables(source, name or "tables", options)
     if not isinstance(source, str | os.PathLike) or is_endpoint(source):
         return None
     path = Path(source)
     if isinstance(source, str) and source.casefold() in CATALOGUE:
-        return lambda source, header, terms, name: CATALOGUE[source.casefold()].load()
+        return _without_columns(lambda: CATALOGUE[source.casefold()].load())
     if str(source) != "" and _is(path / MANIFEST, stat.S_ISREG):
-        return lambda source, header, terms, name: open_streamed(path)
+        return _without_columns(lambda: open_streamed(path))
     if str(source) != "" and _is(path, stat.S_ISDIR):
-        return lambda source, header, terms, name: read_folder(path, header=header, name=name, terms=terms)
+        return lambda source, options, terms, name: read_folder(path, name=name, terms=terms, options=options)
     if path.suffix == ".npz" and _is(path, stat.S_ISREG):
-        return lambda source, header, terms, name: read_encoded(path)
+        return _without_columns(lambda: read_encoded(path))
     return None
 
 
-def _without_splits(source: Any, header: bool | None, terms: RdfTerms | None) -> tuple[str, LabelledTriples]:
+def _without_columns(load: Callable[[], KnowledgeGraph]) -> Loader:
+    """Return the loader of a source to which nothing about columns applies."""
+
+    def loader(source: Any, options: TableOptions, terms: RdfTerms | None, name: str | None) -> KnowledgeGraph:
+        options.refuse(str(source))
+        return load()
+
+    return loader
+
+
+def _without_splits(source: Any, options: TableOptions, terms: RdfTerms | None) -> tuple[str, LabelledTriples]:
     """Return the triples of a source that is all of one piece, and what to call them."""
     if isinstance(source, Sparql):
-        return "sparql", read_sparql(source, terms)
+        options.refuse(source.endpoint)
+        return "sparql", told(read_sparql(source, terms))
     if is_endpoint(source):
         raise InputError(f"{source} is an endpoint and needs a query: load_graph(Sparql(address, query)), or --query")
     if is_table(source):
-        return "table", read_table(source)
+        return "table", read_table(source, options=options)
     if isinstance(source, str | os.PathLike) and _is(Path(source), stat.S_ISREG):
         path = Path(source)
-        return path.name.strip(".").split(".")[0], read_triples(path, header, terms)
+        return path.name.strip(".").split(".")[0], read_file(path, options, terms)
     known = ", ".join(dataset.name for dataset in CATALOGUE.values())
     what = str(source) if isinstance(source, str | os.PathLike) else f"a {type(source).__name__}"
     raise InputError(f"{what} is neither a file, nor a folder, nor a named dataset ({known})")
 
 
-def _from_tables(tables: Mapping[str, Any], name: str) -> KnowledgeGraph:
+def _from_tables(tables: Mapping[str, Any], name: str, options: TableOptions) -> KnowledgeGraph:
     unknown = [str(split) for split in tables if split not in SPLITS]
     if unknown or "train" not in tables:
         raise InputError(
             f"tables are given for train, valid and test, train at least; got {', '.join(map(str, tables))}"
         )
-    parts = {split: read_table(table, f"{split}, a table in memory") for split, table in tables.items()}
+    parts = {split: read_table(table, f"{split}, a table in memory", options) for split, table in tables.items()}
     require_facts(parts["train"])
-    return assemble(name, parts, [part.source for part in parts.values()])
+    notes = [f"{split}: {note}" for split, part in parts.items() for note in part.remarks]
+    return assemble(name, parts, [part.source for part in parts.values()], notes)
 
 
 def _is(path: Path, kind: Callable[[int], bool]) -> bool:

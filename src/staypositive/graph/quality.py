@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph
+
+FEW_RELATIONS, NEARLY, FACTS_EACH = 5, 0.8, 10
+"""Relations are too many from so many on, from this share of the entities, and with fewer facts than this each."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class GraphReport:
     """Relations of a split that no training triple has."""
     unseen_triples: dict[str, int]
     """Triples of a split with such an entity or relation."""
+    many_relations: dict[str, int] = field(default_factory=dict)
+    """Relations and entities, where there are nearly as many relations, as when columns are in another order."""
 
     def lines(self) -> list[str]:
         """Return a sentence for each count that is not zero."""
@@ -41,6 +46,12 @@ class GraphReport:
             entities, relations = self.unseen_entities[split], self.unseen_relations[split]
             what = [f"{k:,} {kind}" for k, kind in ((entities, "entities"), (relations, "relations")) if k]
             said += [f"{n:,} triples of {split} have one of {' or '.join(what)} that train never has"] if n else []
+        if self.many_relations:
+            relations, entities = self.many_relations["relations"], self.many_relations["entities"]
+            said += [
+                f"{relations:,} relations beside {entities:,} entities; if the columns are in another order than "
+                "head, relation, tail, say so: --columns head=NAME,relation=NAME,tail=NAME, or by number"
+            ]
         return said
 
     def as_dict(self) -> dict[str, dict[str, int]]:
@@ -71,4 +82,19 @@ def inspect_graph(graph: KnowledgeGraph) -> GraphReport:
             name: int((~seen_relations[np.unique(triples[:, 1])]).sum()) for name, triples in held_out.items()
         },
         unseen_triples={name: int(graph.has_unseen(triples).sum()) for name, triples in held_out.items()},
+        many_relations=_many_relations(graph),
     )
+
+
+def _many_relations(graph: KnowledgeGraph) -> dict[str, int]:
+    """Return the counts where relations look like entities.
+
+    There are nearly as many, and they either have few facts each or are entities too: a small graph of many
+    well-attested relations, such as Nations, is as it should be.
+    """
+    relations, entities = len(graph.relations), len(graph.entities)
+    if relations < FEW_RELATIONS or relations < NEARLY * entities:
+        return {}
+    are_rare = len(graph.train) < FACTS_EACH * relations
+    are_entities = 2 * sum(label in graph.entities for label in graph.relations) > relations
+    return {"relations": relations, "entities": entities} if are_rare or are_entities else {}

@@ -58,7 +58,7 @@ def split_labelled(
             signs=None if stated.signs is None or split == "train" else stated.signs[own],
             weights=None if stated.weights is None else stated.weights[own],
         )
-    return assemble(name, parts, [stated.source] if sources is None else sources, stated.notes)
+    return assemble(name, parts, [stated.source] if sources is None else sources, stated.remarks)
 
 
 def _checked(ratios: Sequence[float]) -> NDArray[np.float64]:

@@ -18,8 +18,10 @@ def write_folder(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
     A split with weights gets a column called confidence, and a header that says so.
     """
     for label in (*graph.entities, *graph.relations):
-        if "\t" in label or "\n" in label or label.endswith("\r"):
-            raise InputError(f"the label {label!r} holds a tab or a line end, which this format cannot carry")
+        if any(mark in label for mark in "\t\n\0") or label.endswith("\r"):
+            raise InputError(
+                f"the label {label!r} holds a tab or a line end (or NUL), which this format cannot carry"
+            )
     empty = [name for name in SPLITS if len(graph.split(name)) == 0]
     if empty:
         raise InputError(f"{graph.name} has no triples in {' and '.join(empty)}; an empty file would not be readable")

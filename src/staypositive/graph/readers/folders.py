@@ -12,7 +12,8 @@ from staypositive.errors import DataError
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, assemble
 from staypositive.graph.labelled import Encoder, LabelledTriples, Signs, Weights
 from staypositive.graph.readers.opening import PACKED
-from staypositive.graph.readers.registry import READERS, read_triples
+from staypositive.graph.readers.options import TableOptions
+from staypositive.graph.readers.registry import READERS, read_file
 from staypositive.graph.readers.terms import RdfTerms
 
 
@@ -21,10 +22,12 @@ def read_folder(
     header: bool | None = None,
     name: str | None = None,
     terms: RdfTerms | None = None,
+    options: TableOptions | None = None,
 ) -> KnowledgeGraph:
     """Read a folder of train, valid and test files, of any kind that a single file may be.
 
-    Valid and test may carry a column of 1 or -1, or keep their false triples in `*_negatives` files.
+    Valid and test may carry a column of 1 or -1, or keep their false triples in `*_negatives` files. `options` say
+    more about tables than `header` does, and take its place.
     """
     folder = Path(folder)
     files = {split: _find(folder, split) for split in SPLITS}
@@ -44,21 +47,21 @@ def read_folder(
         negatives = _find(folder, f"{split}_negatives")
         if negatives is not None:
             paths[split].append(negatives)
-    return read_splits(paths, header=header, name=name or folder.resolve().name, terms=terms)
+    return read_splits(paths, name or folder.resolve().name, options or TableOptions(header), terms)
 
 
 def read_splits(
-    paths: dict[str, list[Path]], name: str, header: bool | None = None, terms: RdfTerms | None = None
+    paths: dict[str, list[Path]], name: str, options: TableOptions, terms: RdfTerms | None = None
 ) -> KnowledgeGraph:
     """Read a graph from the files of each split; a file called `*_negatives*` holds false triples."""
     found = {
-        split: [read_triples(path, header, terms, scope=f"{path.name.split('.')[0]}-") for path in files]
+        split: [read_file(path, options, terms, scope=f"{path.name.split('.')[0]}-") for path in files]
         for split, files in paths.items()
     }
     for part in found.get("train", ()):
         require_facts(part)
     parts = [part for split in found.values() for part in split]
-    notes = [f"{part.source.name}: {note}" for part in parts for note in part.notes]
+    notes = [f"{part.source.name}: {note}" for part in parts for note in part.remarks]
     joined = {split: join(own, [path.name for path in paths[split]]) for split, own in found.items()}
     return assemble(name, joined, [part.source for part in parts], notes)
 
@@ -67,8 +70,7 @@ def require_facts(part: LabelledTriples) -> None:
     """Refuse triples for training of which one is labelled false."""
     if part.signs is not None and (part.signs < 0).any():
         first = int(np.flatnonzero(part.signs < 0)[0])
-        head, relation, tail = part.ids[first].tolist()
-        triple = " ".join((part.entities[head], part.relations[relation], part.entities[tail]))
+        triple = " ".join(part.triple(first))
         raise part.error(f"training uses facts alone, but `{triple}` is labelled -1; move it to valid or test", first)
 
 

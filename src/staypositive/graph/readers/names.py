@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.graph.labelled import Place, Signs, Weights
 
-TRIPLE_NAMES = (
-    {"head", "subject", "subj", "source", "src", "from"},
-    {"relation", "rel", "predicate", "pred", "property"},
-    {"tail", "object", "obj", "target", "dst", "to"},
-)  # whole words alone: (s, p, o) may well be a triple of somebody's toy graph
-SHORT_NAMES = ({"s", "h"}, {"p", "r"}, {"o", "t"})
-"""Where columns have names for certain, as in a frame or a query, these will do too."""
-LABEL_NAMES = {"label", "sign", "truth"}
-CONFIDENCE_NAMES = {"confidence", "weight"}
-_SIGNS = {"1": 1, "-1": -1}
+FAMILIES = (
+    ("head", "relation", "tail"),
+    ("subject", "predicate", "object"),
+    ("subj", "pred", "obj"),
+    ("source", "property", "target"),
+    ("src", "rel", "dst"),
+    ("from", "rel", "to"),
+)
+"""Names of head, relation and tail that go together, most telling first."""
+SHORT_FAMILIES = (("h", "r", "t"), ("s", "p", "o"))
+"""These will do where columns have names for certain; (s, p, o) may well be a triple of somebody's toy graph."""
+ALL_FAMILIES = (*FAMILIES, *SHORT_FAMILIES)
+LABEL_NAMES = ("label", "sign", "truth")
+CONFIDENCE_NAMES = ("confidence", "weight")
+SIGNS = {"1": 1, "-1": -1}
 
 
 def folded(name: object) -> str:
@@ -26,23 +31,40 @@ def folded(name: object) -> str:
     return str(name).strip().casefold()
 
 
+def find_triple(names: Iterable[object], families: Sequence[tuple[str, str, str]]) -> tuple[str, str, str] | None:
+    """Return which names stand for head, relation and tail, as they are compared; None where one is lacking.
+
+    Head and tail of one family are preferred to any two: in `source, subject, predicate, object` the head is the
+    subject, and the source something else.
+    """
+    there = set(map(folded, names))
+    for head, relation, tail in families:
+        own = next((name for name in (relation, *(family[1] for family in families)) if name in there), None)
+        if own is not None and {head, tail} <= there:
+            return head, own, tail
+    mixed = [next((family[part] for family in families if family[part] in there), None) for part in range(3)]
+    head_, relation_, tail_ = mixed
+    return None if head_ is None or relation_ is None or tail_ is None else (head_, relation_, tail_)
+
+
 def looks_like_header(row: Sequence[str]) -> bool:
-    """Return whether a first row names columns rather than stating a triple."""
-    cells = [folded(cell) for cell in row[:3]]
-    return len(cells) == 3 and all(cell in names for cell, names in zip(cells, TRIPLE_NAMES, strict=True))
+    """Return whether a first row names columns rather than stating a triple.
+
+    A row that could be a triple must have the full names of head, relation and tail, in any order; one of more cells
+    may have the short ones.
+    """
+    could_be_triple = len(row) == 3 or (len(row) == 4 and row[3] in SIGNS)
+    return find_triple(row, FAMILIES if could_be_triple else ALL_FAMILIES) is not None
 
 
-def find_column(names: Sequence[object], among: set[str]) -> int | None:
-    """Return the place of the first column with one of these names."""
-    return next((place for place, name in enumerate(names) if folded(name) in among), None)
-
-
-def parse_signs(cells: Sequence[str], lines: Sequence[int], place: Place, where: str = "fourth") -> Signs:
+def parse_signs(
+    cells: Sequence[str], lines: Sequence[int], place: Place, where: str = "fourth column", hint: str = ""
+) -> Signs:
     """Return ±1 from text; anything else is an error that names its line."""
-    if not set(cells) <= set(_SIGNS):
-        row = next(row for row, cell in enumerate(cells) if cell not in _SIGNS)
-        raise place.error(f"expected 1 or -1 in the {where} column, found {cells[row]!r}", lines[row])
-    return np.array([_SIGNS[cell] for cell in cells], dtype=np.int8)
+    if not set(cells) <= set(SIGNS):
+        row = next(row for row, cell in enumerate(cells) if cell not in SIGNS)
+        raise place.error(f"expected 1 or -1 in the {where}, found {cells[row]!r}{hint}", lines[row])
+    return np.array([SIGNS[cell] for cell in cells], dtype=np.int8)
 
 
 def parse_weights(cells: Sequence[str], lines: Sequence[int], place: Place) -> Weights:
@@ -50,7 +72,7 @@ def parse_weights(cells: Sequence[str], lines: Sequence[int], place: Place) -> W
     try:
         weights = np.array(cells, dtype=np.float64)
     except ValueError:
-        weights = np.array([_number(cell) for cell in cells])
+        weights = np.array([as_number(cell) for cell in cells])
     return checked_weights(weights, cells, lines, place)
 
 
@@ -61,12 +83,14 @@ def checked_weights(
     bad = np.flatnonzero(~((weights <= np.finfo(np.float32).max) & (weights >= 0)))
     if len(bad):
         row = int(bad[0])
-        raise place.error(f"expected a number from 0 as confidence, found {cells[row]!r}", int(lines[row]))
+        found = repr(cells[row])[:80]
+        raise place.error(f"expected a number from 0 as confidence, found {found}", int(lines[row]))
     return weights.astype(np.float32)
 
 
-def _number(cell: str) -> float:
+def as_number(cell: object) -> float:
+    """Return a cell as a number, NaN where it is none."""
     try:
-        return float(cell)
-    except ValueError:
+        return float(cell) if isinstance(cell, str | int | float | np.integer | np.floating) else float("nan")
+    except (ValueError, OverflowError):
         return float("nan")

@@ -6,10 +6,10 @@ Labels are kept to the letter: "nan", "NA" and spaces survive. A file that is no
 
 from __future__ import annotations
 
-import codecs
 import csv
+import dataclasses
 import io
-import logging
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,27 +18,28 @@ from typing import NoReturn
 
 import numpy as np
 
-from staypositive.errors import DataError
-from staypositive.graph.labelled import ROLES, Encoder, LabelledTriples, Place, Source
+from staypositive.errors import DataError, InputError
+from staypositive.graph.labelled import ROLES, SKIP_HINT, Encoder, LabelledTriples, Place, Source
+from staypositive.graph.readers.columns import Places, describe, find_columns, header_note, listed
+from staypositive.graph.readers.lines import decoded, whole_lines
 from staypositive.graph.readers.names import (
-    CONFIDENCE_NAMES,
-    LABEL_NAMES,
-    find_column,
-    folded,
+    ALL_FAMILIES,
+    SIGNS,
+    find_triple,
     looks_like_header,
     parse_signs,
     parse_weights,
 )
 from staypositive.graph.readers.opening import Opened, opened, plain_suffix
-
-log = logging.getLogger(__name__)
+from staypositive.graph.readers.options import ColumnNames, TableOptions, selected
 
 PIECE = 1 << 22
 """Bytes read at once."""
-MOST_LINE = 1 << 26
-"""Bytes of one line."""
 CSV_ROWS = 1 << 15
 """Rows of a CSV file taken at once."""
+_ORDINALS = ("first", "second", "third", "fourth", "fifth")
+_TOO_MANY = "; say which to read: --columns head=1,relation=2,tail=3, or by the names of a header"
+_RETURNS = re.compile(r"\r+(?=\n|\Z)")
 
 
 @dataclass(frozen=True)
@@ -61,48 +62,138 @@ class Piece:
 
 @dataclass(frozen=True)
 class Layout:
-    """What the columns of a file are: head, relation, tail, and then a label, a confidence, or both."""
+    """How wide the rows of a file are, and what their columns are; `names` is empty without a header."""
 
     width: int
-    label: int | None = None
-    confidence: int | None = None
+    places: Places
+    names: Sequence[str] = ()
 
     @property
     def label_place(self) -> str:
         """Which column the label is, in words."""
-        return "fourth" if self.label == 3 else "fifth"
+        place = self.places.label or 0
+        return f"{_ORDINALS[place]} column" if place < len(_ORDINALS) else f"column {place + 1}"
 
     @classmethod
-    def of(cls, header: Sequence[str], first: Sequence[str]) -> Layout:
-        """Read it off the column names; without any, a fourth column holds labels."""
-        extra = header[3 : len(first)]
-        if extra and all(folded(name) in LABEL_NAMES | CONFIDENCE_NAMES for name in extra):
-            places = [find_column(extra, names) for names in (LABEL_NAMES, CONFIDENCE_NAMES)]
-            label, confidence = (None if place is None else place + 3 for place in places)
-            return cls(3 + len(extra), label, confidence)
-        return cls(4, label=3) if len(first) == 4 else cls(3)
+    def of(cls, names: Sequence[str], first: Sequence[str], wanted: ColumnNames) -> Layout:
+        """Read it off the column names and the first row; without names, a fourth column holds labels."""
+        if wanted or find_triple(names, ALL_FAMILIES):
+            return cls._named(names, first, wanted)
+        width = len(first)
+        if len(names) == width > 2:
+            places = find_columns(names)
+            if len(places.by_role) == width:
+                return cls(width, places, names)
+        if width > 4 and names:
+            raise InputError(f"none of {listed(names)} is called head, relation or tail{_TOO_MANY}")
+        fitted = [*names, *[""] * width][:width] if names else ()
+        return cls(4, Places((0, 1, 2), 3), fitted) if width == 4 else cls(3, Places((0, 1, 2)), fitted)
+
+    @classmethod
+    def _named(cls, names: Sequence[str], first: Sequence[str], wanted: ColumnNames) -> Layout:
+        width = len(first)
+        header = [*names, ""] if len(names) == 3 and width == 4 else list(names) or [""] * width
+        while len(header) > width and not header[-1].strip():
+            header.pop()
+        places = find_columns(header, wanted)
+        is_free = not wanted and places.label is None and 3 not in places.by_role.values()
+        if (
+            len(header) == width == 4 and is_free and first[3] in SIGNS
+        ):  # a fourth column of 1 and -1, whatever it is called
+            places = places._replace(label=3)
+        return cls(len(header), places, header)
 
 
-def read_text(path: Path, header: bool | None) -> LabelledTriples:
+class _Reading:
+    """Rows as they come: the first may be a header, and the next says how wide all are."""
+
+    def __init__(self, path: Path, options: TableOptions) -> None:
+        self.path, self.options, self.encoder = path, options, Encoder(Place(path))
+        self.names: Sequence[str] | None = None
+        self.layout: Layout | None = None
+        self.first_line = 1
+
+    def take(self, piece: Piece) -> None:
+        """Take some rows."""
+        if self.names is None:
+            self.names = piece.first if self._is_header(piece.first) else ()
+            self.first_line = piece.lines[0]
+            piece = piece.rest() if self.names else piece
+        if not piece.lines:
+            return
+        if self.layout is None:
+            try:
+                self.layout = Layout.of(self.names, piece.first, self.options.columns)
+            except InputError as error:
+                raise DataError(str(error), self.path, self.first_line) from None
+        self._add(self._columns(piece, self.layout), piece.lines, self.layout)
+
+    def finish(self, sha256: str) -> LabelledTriples:
+        """Return all rows, with a note of how they were read."""
+        encoder, layout = self.encoder, self.layout
+        notes = self.options.note(encoder.left_out)
+        if not encoder.rows or layout is None:
+            why = f" ({notes[0]})" if notes else "; expected one line `head<TAB>relation<TAB>tail` each"
+            raise DataError(f"no triples here{why}", self.path)
+        found = encoder.finish(Source(self.path.name, sha256, encoder.rows))
+        is_named = bool(self.names or self.options.columns)
+        told = describe(layout.names, layout.places, found.triple(0)) if is_named else ""
+        if self.options.header is None and not self.names:
+            notes += header_note(found.ids, found.triple(0))
+        return dataclasses.replace(found, layout=told, notes=tuple(notes))
+
+    def _is_header(self, row: Sequence[str]) -> bool:
+        if self.options.has_names:
+            return True
+        return looks_like_header(row) if self.options.header is None else self.options.header
+
+    def _columns(self, piece: Piece, layout: Layout) -> Sequence[Sequence[str]]:
+        """Return the columns of a piece whose rows are all as wide as they should be."""
+        rows, columns = piece.rows, piece.columns
+        if not rows and len(columns) != layout.width:
+            rows = list(zip(*columns, strict=True))
+        if any(len(row) != layout.width for row in rows):
+            leaves_out = self.options.skip_blank or self.options.na
+            _refuse(rows, piece.lines, layout, self.path, is_checked=not leaves_out)
+        return list(zip(*rows, strict=True)) if rows else columns
+
+    def _add(self, columns: Sequence[Sequence[str]], lines: Sequence[int], layout: Layout) -> None:
+        places, encoder = layout.places, self.encoder
+        triple = [columns[place] for place in places.triple]
+        label, confidence = (None if place is None else columns[place] for place in places[1:])
+        kept = self.options.kept(triple)
+        if kept is not None:
+            *chosen, label, confidence, numbers = selected(kept, *triple, label, confidence, lines)
+            triple, lines = [cells or [] for cells in chosen], numbers or []
+            encoder.left_out += len(kept) - len(lines)
+        signs = weights = None
+        try:
+            if label is not None:
+                signs = parse_signs(label, lines, encoder.place, layout.label_place, self._hint())
+            if confidence is not None:
+                weights = parse_weights(confidence, lines, encoder.place)
+        except DataError as error:
+            _refuse_blank(triple, lines, self.path, before=error.line)
+            raise
+        encoder.add((triple[0], triple[1], triple[2]), lines, signs, weights)
+
+    def _hint(self) -> str:
+        """What to do about a column of labels that holds others."""
+        if self.names:
+            return "; if it is no label of truth, say --columns label="
+        return (
+            "; say --header if the first line names columns, or --columns head=1,relation=2,tail=3 to leave it unread"
+        )
+
+
+def read_text(path: Path, options: TableOptions) -> LabelledTriples:
     """Read one file of triples as text, packed or not."""
-    place = Place(path)
-    encoder, layout = Encoder(place), None
-    names: Sequence[str] | None = None
+    reading = _Reading(path, options)
     with opened(path) as stream:
         for piece in _csv_pieces(stream, path) if is_csv(path) else _tab_pieces(stream, path):
-            if names is None:
-                names = piece.first if (looks_like_header(piece.first) if header is None else header) else ()
-                if names:
-                    log.info("%s: the first line is taken for column names", path)
-                    piece = piece.rest()
-            if not piece.lines:
-                continue
-            layout = layout or Layout.of(names, piece.first)
-            _take(piece, layout, encoder, path)
-        source = Source(path.name, stream.sha256(), encoder.rows)
-    if not encoder.rows:
-        raise DataError("no triples here; expected one line `head<TAB>relation<TAB>tail` each", path)
-    return encoder.finish(source)
+            reading.take(piece)
+        sha256 = stream.sha256()
+    return reading.finish(sha256)
 
 
 def is_csv(path: Path) -> bool:
@@ -110,92 +201,53 @@ def is_csv(path: Path) -> bool:
     return plain_suffix(path) == ".csv"
 
 
-def _take(piece: Piece, layout: Layout, encoder: Encoder, path: Path) -> None:
-    columns, lines = piece.columns, piece.lines
-    if piece.rows:
-        if any(len(row) != layout.width for row in piece.rows):
-            _refuse(piece.rows, lines, layout, path)
-        columns = list(zip(*piece.rows, strict=True))
-    if len(columns) != layout.width:
-        _refuse(list(zip(*columns, strict=True)), lines, layout, path)
-    heads, relations, tails = columns[:3]
-    signs = weights = None
-    try:
-        if layout.label is not None:
-            signs = parse_signs(columns[layout.label], lines, encoder.place, layout.label_place)
-        if layout.confidence is not None:
-            weights = parse_weights(columns[layout.confidence], lines, encoder.place)
-    except DataError as error:
-        _refuse_blank(columns, lines, path, before=error.line)
-        raise
-    encoder.add((heads, relations, tails), lines, signs, weights)
-
-
-def _refuse(rows: Sequence[Sequence[str]], lines: Sequence[int], layout: Layout, path: Path) -> NoReturn:
+def _refuse(
+    rows: Sequence[Sequence[str]], lines: Sequence[int], layout: Layout, path: Path, is_checked: bool
+) -> NoReturn:
     """Name the first row that is wrong in some way; that one is too wide or too narrow is known."""
     for row, line in zip(rows, lines, strict=True):
         if len(row) == layout.width:
-            _check_cells(row, line, layout, path)
-        elif len(row) not in (3, 4, layout.width):
+            if is_checked:
+                _check_cells(row, line, layout, path)
+            continue
+        said = f"expected {layout.width} columns as in the first row, found {len(row)}"
+        if len(row) not in (3, 4, layout.width):
             kind = "comma" if is_csv(path) else "tab"
-            raise DataError(f"expected 3 or 4 {kind}-separated columns, found {len(row)}", path, line)
-        else:
-            raise DataError(f"expected {layout.width} columns as in the first row, found {len(row)}", path, line)
+            width = "3 or 4" if layout.width < 5 else layout.width
+            said = f"expected {width} {kind}-separated columns, found {len(row)}"
+            said += _TOO_MANY if len(row) > 4 >= layout.width else ""
+        if any("\r" in cell for cell in row):
+            said += "; a carriage return stands in this line: if it ends lines, replace it by a line feed"
+        raise DataError(said, path, line)
     raise AssertionError("unreachable: some row has another width")
 
 
 def _check_cells(row: Sequence[str], line: int, layout: Layout, path: Path) -> None:
-    _refuse_blank([[cell] for cell in row], [line], path)
-    if layout.label is not None:
-        parse_signs([row[layout.label]], [line], Place(path), layout.label_place)
-    if layout.confidence is not None:
-        parse_weights([row[layout.confidence]], [line], Place(path))
+    _refuse_blank([[row[place]] for place in layout.places.triple], [line], path)
+    if layout.places.label is not None:
+        parse_signs([row[layout.places.label]], [line], Place(path), layout.label_place)
+    if layout.places.confidence is not None:
+        parse_weights([row[layout.places.confidence]], [line], Place(path))
 
 
 def _refuse_blank(
-    columns: Sequence[Sequence[str]], lines: Sequence[int], path: Path, before: int | None = None
+    triple: Sequence[Sequence[str]], lines: Sequence[int], path: Path, before: int | None = None
 ) -> None:
-    for line, *labels in zip(lines, *columns[:3], strict=True):
+    for line, *labels in zip(lines, *triple, strict=True):
         if before is not None and line > before:
             return
         for role, label in zip(ROLES, labels, strict=True):
             if not label or label.isspace():
-                raise DataError(f"the {role} is empty", path, line)
-
-
-def _whole_lines(stream: Opened, path: Path) -> Iterator[tuple[str, int]]:
-    """Yield text that ends where a line ends, and the number of its first line."""
-    line, rest, start = 1, b"", True
-    while True:
-        data = stream.read(PIECE)
-        body, end, tail = data.rpartition(b"\n")
-        if data and not end:
-            rest += data
-            if len(rest) > MOST_LINE:
-                raise DataError(f"a line of more than {MOST_LINE:,} bytes; is this a file of triples?", path, line)
-            continue
-        piece, rest = (rest + body + end, tail) if data else (rest, b"")
-        text = _decode(piece.removeprefix(codecs.BOM_UTF8) if start else piece, path, line)
-        if text:
-            yield text, line
-        line, start = line + piece.count(b"\n"), False
-        if not data:
-            return
-
-
-def _decode(data: bytes, path: Path, line: int) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line += data.count(b"\n", 0, error.start)
-        said = f"invalid UTF-8 (byte 0x{data[error.start]:02x}); save the file as UTF-8"
-        raise DataError(said, path, line) from None
+                raise DataError(f"the {role} is empty{SKIP_HINT}", path, line)
 
 
 def _tab_pieces(stream: Opened, path: Path) -> Iterator[Piece]:
     """Split at tabs; a line may end in CRLF, and blank lines are passed over."""
-    for text, start in _whole_lines(stream, path):
-        text = text.replace("\r\n", "\n").removesuffix("\n")  # not splitlines(): a label may hold U+2028 and its kin
+    for data, start in whole_lines(stream, path, PIECE):
+        text = decoded(data, path, start).replace(
+            "\r\n", "\n"
+        )  # not splitlines(): a label may hold U+2028 and its kin
+        text = (_RETURNS.sub("", text) if "\r" in text else text).removesuffix("\n")
         columns = _even_columns(text)
         if columns:
             yield Piece((), columns, range(start, start + len(columns[0])))
@@ -220,9 +272,8 @@ def _even_columns(body: str) -> list[Sequence[str]]:
 
 def _csv_pieces(stream: Opened, path: Path) -> Iterator[Piece]:
     """Take the records of a CSV file; a quoted cell may span lines, and a record is named by its first."""
-    reader = csv.reader(
-        (line for text, _ in _whole_lines(stream, path) for line in io.StringIO(text, newline="")), strict=True
-    )
+    texts = (decoded(data, path, line) for data, line in whole_lines(stream, path, PIECE, returns=False))
+    reader = csv.reader((line for text in texts for line in io.StringIO(text, newline="")), strict=True)
     records = _records(reader, path)
     while found := list(islice(records, CSV_ROWS)):
         yield Piece([row for row, _ in found], (), [line for _, line in found])

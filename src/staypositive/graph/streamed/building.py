@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from staypositive.errors import DataError
 from staypositive.graph.streamed.arrays import GrowingArray
-from staypositive.graph.streamed.shards import Labels
+from staypositive.graph.streamed.pieces import Labels
 from staypositive.graph.streamed.spill import Spill
 
 PARTS = 256

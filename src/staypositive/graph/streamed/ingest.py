@@ -8,10 +8,11 @@ random one, and the same whatever the order of the files; copies of a triple mee
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from staypositive.errors import SettingError
+from staypositive.graph.readers.options import ColumnNames, TableOptions
 from staypositive.graph.streamed.encoding import encode
 from staypositive.graph.streamed.folder import new_folder, require_kernels, write_manifest
 from staypositive.graph.streamed.graph import StreamedGraph, open_streamed
@@ -31,6 +32,9 @@ def ingest(
     memory: int = 2 << 30,
     hold_out: int = 0,
     header: bool | None = None,
+    columns: ColumnNames | None = None,
+    skip_blank: bool = False,
+    na: str | Iterable[str] = (),
     name: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -40,8 +44,10 @@ def ingest(
     `memory` bounds what the work takes, in bytes, beside what Python and its libraries do. Text labels get ids by
     the order of their hashes; whole numbers are ids as they are. `hold_out` triples each go to valid and to test,
     drawn by hash, unless train would lose an entity or relation by it. The folder appears whole or not at all.
+    `header`, `columns`, `skip_blank` and `na` are as in `load_graph`, and apply to each shard of text or Parquet.
     """
     require_kernels()
+    options = TableOptions.of(header, columns, skip_blank, na)
     if memory < LEAST_MEMORY:
         raise SettingError(f"memory must be at least {LEAST_MEMORY >> 20} MB, got {memory >> 20} MB")
     if hold_out < 0:
@@ -49,7 +55,7 @@ def ingest(
     shards = find_shards([files] if isinstance(files, str | os.PathLike) else files)
     with new_folder(Path(out), force) as folder:
         job = Job(folder, memory, progress or silent)
-        reading = Reading(job, shards, header)
+        reading = Reading(job, shards, options)
         sizes = reading.number()
         counts = sizes._asdict() | sort(job, encode(job, sizes), sizes, hold_out)
         counts["copies_dropped"] = reading.rows - sum(counts[split] for split in ("train", "valid", "test"))

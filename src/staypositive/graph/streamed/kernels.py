@@ -28,28 +28,51 @@ def _mixed(x: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def split_lines(data: Any, starts: Any, lengths: Any) -> Any:
-    """Find the cells of whole lines, three each; blank lines are passed over.
+def split_lines(data: Any, roles: Any, starts: Any, lengths: Any) -> Any:
+    """Find the cells of whole lines; blank lines are passed over.
 
-    Returns the rows found, and the number of the first line with other than three cells, or -1.
+    `roles` says for each cell of a line which of the three columns it is, or -1 where it is not read. Returns the
+    rows found, and the number of the first line of another width, or -1.
     """
-    row, line, cell, start = 0, 0, 0, 0
+    row, line, cell, start, width = 0, 0, 0, 0, roles.shape[0]
     for i in range(data.shape[0]):
         byte = data[i]
         if byte != TAB and byte != NEWLINE:
             continue
-        end = i - 1 if byte == NEWLINE and i > start and data[i - 1] == RETURN else i
+        end = i
+        while byte == NEWLINE and end > start and data[end - 1] == RETURN:
+            end -= 1
         if byte == NEWLINE and cell == 0 and end == start:
             start, line = i + 1, line + 1
             continue
-        if cell < 3:
-            starts[row, cell], lengths[row, cell] = start, end - start
+        if cell < width and roles[cell] >= 0:
+            starts[row, roles[cell]], lengths[row, roles[cell]] = start, end - start
         cell, start = cell + 1, i + 1
         if byte == NEWLINE:
-            if cell != 3:
+            if cell != width:
                 return row, line
             row, line, cell = row + 1, line + 1, 0
     return row, -1
+
+
+@njit(cache=True, nogil=True)
+def mark_missing(data: Any, starts: Any, lengths: Any, words: Any, ends: Any, blank: bool, keep: Any) -> None:
+    """Clear `keep` where a label is one of some words, which lie one behind another, or blank where that counts."""
+    for i in range(starts.shape[0]):
+        start, length = starts[i], lengths[i]
+        if blank:
+            found = False
+            for k in range(length):
+                found = found or data[start + k] > SPACE
+            keep[i] = keep[i] and found
+        first = 0
+        for w in range(ends.shape[0]):
+            if length == ends[w] - first:
+                alike = True
+                for k in range(length):
+                    alike = alike and data[start + k] == words[first + k]
+                keep[i] = keep[i] and not alike
+            first = ends[w]
 
 
 @njit(cache=True, nogil=True)

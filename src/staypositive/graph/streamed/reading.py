@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.errors import DataError
-from staypositive.graph.knowledge_graph import Source
+from staypositive.graph.readers.columns import header_note, log
+from staypositive.graph.readers.options import TableOptions
 from staypositive.graph.streamed.arrays import GrowingArray
 from staypositive.graph.streamed.building import VocabularyBuilder
 from staypositive.graph.streamed.job import CELLS, COLUMNS, Job, Sizes
-from staypositive.graph.streamed.shards import Piece, read_shard
+from staypositive.graph.streamed.pieces import Piece
+from staypositive.graph.streamed.shards import ShardReader
 
 LARGEST_NUMBER = 2**31 - 2
 
@@ -21,9 +23,10 @@ LARGEST_NUMBER = 2**31 - 2
 class Reading:
     """All triples as cells in a file, and the labels they have."""
 
-    def __init__(self, job: Job, shards: Sequence[Path], header: bool | None) -> None:
+    def __init__(self, job: Job, shards: Sequence[Path], options: TableOptions) -> None:
         self.job = job
-        self.sources: list[Source] = []
+        reader = ShardReader(job.piece, options)
+        self.sources = reader.sources
         shares = {"entity": job.memory // 2, "relation": job.memory // 16}
         self.builders = {kind: VocabularyBuilder(kind, job.folder, share) for kind, share in shares.items()}
         self.numbers: Sizes | None = None
@@ -31,9 +34,12 @@ class Reading:
         total = sum(path.stat().st_size for path in shards)
         with GrowingArray(job.folder / CELLS, "<i8", 3) as cells, job.progress("reading", total) as advance:
             for path in shards:
-                for piece in read_shard(path, job.piece, header, self.sources):
+                for piece in reader.read(path):
                     self._require_one_kind(piece, cells.length)
-                    cells.append(self._hashes(piece) if piece.ids is None else self._numbers(piece, piece.ids))
+                    own = self._hashes(piece) if piece.ids is None else self._numbers(piece, piece.ids)
+                    for note in header_note(own, piece.first()) if piece.may_be_header else ():
+                        log.warning("%s: %s", path.name, note)
+                    cells.append(own)
                 advance(path.stat().st_size)
         self.rows = cells.length
         if not self.rows:
@@ -66,7 +72,7 @@ class Reading:
                 labels = piece.labels[column]
                 blank = kernels.hash_labels(labels.data, labels.starts, labels.lengths, hashes, checks)
                 if blank >= 0:
-                    raise piece.refuse(column, blank, "is empty")
+                    raise piece.refuse_blank(column, blank)
                 self.builders[kind].add(labels, hashes, checks)
                 cells[:, column] = hashes
         return cells
