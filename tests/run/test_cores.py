@@ -1,8 +1,10 @@
-"""A warning where several threads would wait for cores that others use."""
+"""Threads that wait stop spinning while other programs use the cores, and nothing else changes."""
 
 from __future__ import annotations
 
-import logging
+import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,47 +15,103 @@ from conftest import planted_graph
 from staypositive.run import cores
 
 CPU = torch.device("cpu")
+has_libgomp = pytest.mark.skipif(not cores.loaded_libraries(), reason="torch has no GNU OpenMP here")
 
 
 @pytest.fixture
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    for name in cores.OWN_CHOICE:
+        monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize(("free", "is_said"), [(0.4, True), (1.1, True), (1.9, False), (30.0, False), (None, False)])
-def test_short_of_cores(
-    free: float | None, is_said: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(cores, "free_cores", lambda: free)
-    cores.warn_if_busy(CPU)
-    assert ("2 threads are to train" in caplog.text) is is_said
-
-
-def test_one_thread_or_a_gpu_need_no_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cores, "free_cores", lambda: pytest.fail("looked"))
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    cores.warn_if_busy(CPU)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
-    cores.warn_if_busy(torch.device("cuda"))
-
-
-def test_the_count_is_linux_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_others_use_is_what_this_process_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = tmp_path / "stat"
     monkeypatch.setattr(cores, "STATE", state)
-    assert cores.free_cores() is None
-    state.write_text("nothing\n")
-    assert cores.free_cores() is None
-    state.write_text("cpu  10 0 5 1000 7 0 0 0 0 0\ncpu0 10 0 5 1000 7 0 0 0 0 0\n")
-    times = iter([10.0, 10.5])
-    monkeypatch.setattr(cores.time, "perf_counter", lambda: next(times))
-    monkeypatch.setattr(cores.time, "sleep", lambda _: state.write_text("cpu  40 0 9 1060 7 0 0 0 0 0\n"))
-    assert cores.free_cores() == pytest.approx(60 / 100 / 0.5)
+    monkeypatch.setattr(cores.os, "sysconf", lambda name: 100)
+    assert cores.Usage.now({0, 1}) is None
+    state.write_text("cpu0 not numbers\n", "ascii")
+    assert cores.Usage.now({0, 1}) is None
+    own, clock = iter([5.0, 5.5]), iter([10.0, 11.0])
+    monkeypatch.setattr(cores.time, "process_time", lambda: next(own))
+    monkeypatch.setattr(cores.time, "perf_counter", lambda: next(clock))
+    state.write_text(
+        "cpu  0 0 0 0\ncpu0 10 0 5 1000 7 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\ncpu2 0 0 0 0 0 0 0 0\n", "ascii"
+    )
+    before = cores.Usage.now({0, 1})
+    # A core's time: user, nice, system; not idle and waiting; interrupts and what other guests took.
+    state.write_text("cpu0 60 10 5 1000 9 0 0 0 0 0\ncpu1 40 0 0 0 0 10 10 20 0 0\ncpu2 900 0 0 0 0 0 0 0\n", "ascii")
+    now = cores.Usage.now({0, 1})
+    assert before is not None
+    assert now is not None
+    assert now.by_others_since(before) == pytest.approx((50 + 10 + 40 + 10 + 10 + 20) / 100 - 0.5)
+
+
+@has_libgomp
+def test_a_spare_team_comes_and_goes() -> None:
+    tasks = Path("/proc/self/task")
+    before = len(list(tasks.iterdir()))
+    team = cores.SpareTeam(min(cores.loaded_libraries()), 3)
+    assert len(list(tasks.iterdir())) == before + 3  # the team's first thread is the one that holds it
+    team.end()
+    assert not team._thread.is_alive()
+
+
+def test_a_file_that_is_no_library_is_no_matter(tmp_path: Path) -> None:
+    path = tmp_path / "libgomp.so.1"
+    path.write_bytes(b"none")
+    cores.SpareTeam(str(path), 3).end()
+
+
+class Watched(cores.SharedCores):
+    """Counts what is settled."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__(device)
+        self.seen: list[bool] = []
+        self.looked = threading.Event()
+
+    def _settle(self, is_crowded: bool, cores: int) -> None:
+        super()._settle(is_crowded, cores)
+        self.seen.append(is_crowded)
+        if len(self.seen) == 2:
+            self.looked.set()
+
+
+@has_libgomp
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize(("used", "is_crowded"), [(0.0, False), (0.1, False), (1.0, True), (2.0, True)])
+def test_spinning_ends_while_others_use_the_cores(
+    used: float, is_crowded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cores, "own_cores", lambda: {0, 1})
+    monkeypatch.setattr(cores, "LOOK", 0.01)
+    monkeypatch.setattr(cores.Usage, "by_others_since", lambda self, before: used)
+    with Watched(CPU) as shared:
+        assert shared.looked.wait(60)
+        assert (len(shared._teams) > 0) is is_crowded
+    assert shared.seen[0] is is_crowded
+    assert not shared._teams
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_a_training_says_it(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(cores, "free_cores", lambda: 0.2)
-    with caplog.at_level(logging.WARNING):
-        sp.fit(planted_graph(), model="distmult", dim=2, epochs=1, device="cpu", engine="reference")
-    assert "leave about 0.2 cores" in caplog.text
+def test_one_thread_a_gpu_or_a_choice_of_the_user_need_no_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cores.SharedCores(CPU).is_needed is (sys.platform == "linux")
+    assert not cores.SharedCores(torch.device("cuda")).is_needed
+    for name in cores.OWN_CHOICE:
+        monkeypatch.setenv(name, "0")
+        assert not cores.SharedCores(CPU).is_needed
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert not cores.SharedCores(CPU).is_needed
+
+
+@has_libgomp
+def test_a_training_has_the_same_weights_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for used in (0.0, 99.0):
+        monkeypatch.setattr(cores.Usage, "by_others_since", lambda self, before, used=used: used)
+        monkeypatch.setattr(cores, "FIRST_LOOK", 0.0)
+        run = sp.fit(planted_graph(), model="complex", dim=8, epochs=3, threads=min(2, os.cpu_count() or 1))
+        found.append(run.model.entities.detach().clone())
+    assert torch.equal(*found)

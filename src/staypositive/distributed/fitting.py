@@ -26,6 +26,7 @@ from staypositive.inference import Discovery
 from staypositive.models import BilinearModel, build_model
 from staypositive.models.contract import draw_uniform
 from staypositive.run import Run, Settings, monitor_of
+from staypositive.run.cores import SharedCores
 from staypositive.run.fitting import blank_model, new_optimiser, training_facts, training_weights, use_threads
 from staypositive.run.measuring import FILTERS, require_fewer
 from staypositive.run.provenance import provenance
@@ -119,7 +120,8 @@ def fit_sharded(
     training.resume()
     begun = len(training.history)
     origin = provenance(graph, world.device, __version__) | {"engine": type(engine).__name__}
-    result = training.run(callbacks if world.rank == 0 else ())
+    with SharedCores(world.device):
+        result = training.run(callbacks if world.rank == 0 else ())
     steps = max(1, (len(result.history) - begun) * engine.batches)
     moved = {purpose: round(world.sent[purpose] / steps) for purpose in ("rows", "sums", "relations")}
     origin["sharded"] = {"processes": world.size, "backend": world.backend, "bytes_a_step": moved}

@@ -1,48 +1,140 @@
-"""Whether the cores that a training counts on are free.
+"""Sharing the machine's cores with other programs while training on the CPU.
 
-Threads that share a kernel wait for each other after each. With one of them waiting for a core, all do: on a busy
-machine two threads can be far slower than one.
+OpenMP threads that wait for each other spin. While a core of its own runs each of them, that is the fastest way to
+wait; where other programs use the cores too, a thread spins away the time that the one it waits for would need, and
+training slows down far beyond the other programs' share. GNU's OpenMP (libgomp, which torch and numba use on Linux)
+spins for 300,000 rounds, and for 100 where it manages more threads than there are cores. So while others use
+the cores, a spare team of threads that only sleeps is kept beside the ones that train. Their number does not change,
+and with it no result. Measured by `benchmarks/busy.py`; see `docs/speed.md`.
 """
 
 from __future__ import annotations
 
-import logging
+import ctypes
+import os
+import re
+import threading
 import time
 from pathlib import Path
+from types import TracebackType
 
 import torch
 
-log = logging.getLogger(__name__)
+STATE, MAPS = Path("/proc/stat"), Path("/proc/self/maps")
+FIRST_LOOK, LOOK = 0.05, 0.5
+"""Seconds for which the machine is looked at, the first time and from then on."""
+SHORT = 0.25
+"""So many cores may be missing before others are said to use them."""
+OWN_CHOICE = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+"""Variables by which a user decides how threads wait."""
 
-STATE = Path("/proc/stat")
-LOOK = 0.1
-"""Seconds to look for."""
+
+class SharedCores:
+    """While it is open, threads that wait for each other spin only as long as nobody else uses their cores.
+
+    Nothing happens on a GPU, with one thread, where the user has chosen by an environment variable, or on systems
+    that do not tell what their cores do.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.threads = torch.get_num_threads()
+        chosen = any(name in os.environ for name in OWN_CHOICE)
+        self.is_needed = device.type == "cpu" and self.threads > 1 and not chosen and STATE.exists() and MAPS.exists()
+        self._teams: dict[str, SpareTeam] = {}
+        self._closed = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="staypositive-cores", daemon=True)
+
+    def __enter__(self) -> SharedCores:
+        if self.is_needed:
+            self._watcher.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_needed:
+            self._closed.set()
+            self._watcher.join()
+
+    def _watch(self) -> None:
+        cores = own_cores()
+        seconds = FIRST_LOOK
+        before = Usage.now(cores)
+        while before is not None and not self._closed.wait(seconds):
+            now = Usage.now(cores)
+            if now is None:
+                break
+            self._settle(now.by_others_since(before) > len(cores) - self.threads + SHORT, len(cores))
+            before, seconds = now, LOOK
+        self._settle(False, len(cores))
+
+    def _settle(self, is_crowded: bool, cores: int) -> None:
+        """Keep a spare team for each OpenMP library that is loaded by now, or none."""
+        if is_crowded:
+            for path in loaded_libraries() - self._teams.keys():
+                self._teams[path] = SpareTeam(path, cores + 1)
+        while self._teams and not is_crowded:
+            self._teams.popitem()[1].end()
 
 
-def free_cores() -> float | None:
-    """Return how many cores nobody uses, by Linux's own count over a moment; None where that cannot be seen."""
+class Usage:
+    """The time that some cores were in use up to now, and that of this process, in seconds."""
+
+    def __init__(self, busy: float, own: float, clock: float) -> None:
+        self.busy, self.own, self.clock = busy, own, clock
+
+    @classmethod
+    def now(cls, cores: set[int]) -> Usage | None:
+        """Look; None where the system does not tell."""
+        try:
+            lines = STATE.read_text("ascii").splitlines()
+            found = [line.split() for line in lines if re.match(r"cpu\d", line)]
+            ticks = sum(sum(map(int, line[1:4] + line[6:9])) for line in found if int(line[0][3:]) in cores)
+        except (OSError, ValueError):
+            return None
+        return cls(ticks / os.sysconf("SC_CLK_TCK"), time.process_time(), time.perf_counter())
+
+    def by_others_since(self, before: Usage) -> float:
+        """Return how many cores other programs used since an earlier look."""
+        others = (self.busy - before.busy) - (self.own - before.own)
+        return others / max(self.clock - before.clock, 1e-9)
+
+
+class SpareTeam:
+    """Threads of one OpenMP library that sleep until the end, so that it counts more threads than cores."""
+
+    def __init__(self, path: str, size: int) -> None:
+        self._over, self._ready = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._sleep, args=(path, size), name="staypositive-spare", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def _sleep(self, path: str, size: int) -> None:
+        try:
+            library, system = ctypes.CDLL(path), ctypes.CDLL(None)
+            # A parallel region in which each thread frees nothing: the library keeps its team for the next one.
+            library.GOMP_parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+            library.GOMP_parallel(ctypes.cast(system.free, ctypes.c_void_p), None, size, 0)
+        except (OSError, AttributeError):  # not what its name says; nothing is gained, and nothing lost
+            pass
+        self._ready.set()
+        self._over.wait()
+
+    def end(self) -> None:
+        """Let the threads go."""
+        self._over.set()
+        self._thread.join()
+
+
+def own_cores() -> set[int]:
+    """Return the numbers of the cores that this process may use."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+
+
+def loaded_libraries() -> set[str]:
+    """Return the paths of all copies of libgomp that this process has loaded."""
     try:
-        before, start = _idle_ticks(), time.perf_counter()
-        time.sleep(LOOK)
-        idle, seconds = _idle_ticks() - before, time.perf_counter() - start
-    except (OSError, ValueError, IndexError):
-        return None
-    return idle / 100 / seconds  # USER_HZ: a tick is a hundredth of a second
-
-
-def warn_if_busy(device: torch.device) -> None:
-    """Say so where training on the CPU asks for more threads than there are free cores."""
-    threads = torch.get_num_threads()
-    if device.type != "cpu" or threads == 1:
-        return
-    free = free_cores()
-    if free is not None and free < threads - 0.7:
-        log.warning(
-            "%d threads are to train, and other programs leave about %.1f cores: fewer threads can be far faster "
-            "(threads=1, --threads 1)", threads, free,
-        )  # fmt: skip
-
-
-def _idle_ticks() -> int:
-    first = STATE.read_text().splitlines()[0].split()
-    return int(first[4]) + int(first[5])  # idle, and waiting for a disk
+        text = MAPS.read_text("utf-8", "surrogateescape")
+    except OSError:
+        return set()
+    return set(re.findall(r"(/\S*/libgomp[^/\s]*\.so[^/\s]*)$", text, re.MULTILINE))

@@ -16,7 +16,7 @@ from staypositive.graph import KnowledgeGraph, StreamedSplit
 from staypositive.models import JOINED, SLICED, BilinearModel, build_model, resolve_prior_score
 from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
-from staypositive.run.cores import warn_if_busy
+from staypositive.run.cores import SharedCores
 from staypositive.run.defaults import preset_of, settings_for
 from staypositive.run.growing import carry_over
 from staypositive.run.locking import locked
@@ -78,7 +78,6 @@ def fit(
     chosen = settings or settings_for(graph, resolve_device(changes.get("device", "auto")), preset=preset, **changes)
     use_threads(chosen.threads)
     device = resolve_device(chosen.device)
-    warn_if_busy(device)
     origin = provenance(graph, device, __version__) | ({} if settings else preset_of(preset, changes))
     model = new_model(graph, chosen)
     if start_from is not None:
@@ -95,7 +94,11 @@ def fit(
         model.float()
         return Run(graph, model, chosen, result.history, result.best_epoch, origin)
 
-    with _kept(checkpoint, graph, chosen, device, origin) as checkpointer, advising("training", _advice(chosen)):
+    with (
+        _kept(checkpoint, graph, chosen, device, origin) as checkpointer,
+        advising("training", _advice(chosen)),
+        SharedCores(device),
+    ):
         try:
             result = train(
                 engine, chosen.epochs, validate=validate, validate_every=chosen.validate_every, monitor=monitor,
