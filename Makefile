@@ -55,8 +55,8 @@ test-package: $(STAMP)  ## wheel and sdist: what is in them, and the wheel at wo
 	$(BIN)/python -m pytest tests/test_package.py
 
 FUZZ_CASES ?= 100000
-fuzz: $(STAMP)  ## readers, run folders, settings and requests, mutated: so many cases each, in some minutes each
-	for target in readers runs configs service; do \
+fuzz: $(STAMP)  ## readers, run folders, checkpoints, shards, settings and requests, mutated: so many cases each, in some minutes each
+	for target in readers runs checkpoints shards configs service; do \
 		$(BIN)/python scripts/fuzz.py $$target --cases $(FUZZ_CASES) || exit 1; done
 
 lint: $(STAMP)
