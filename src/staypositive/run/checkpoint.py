@@ -115,7 +115,8 @@ class CheckpointFolder:
         contents = CHECKPOINT.load(self.folder)
         with _readable(self.folder):
             about, history = parsed(contents["training.json"]), read_history(contents["history.json"])
-            if not fits(about, dict[str, dict[str, Any]]) or not fits(about["identity"].get("epochs"), int):
+            is_told = fits(about, dict[str, dict[str, Any]]) and about.keys() >= {"identity", "origin"}
+            if not is_told or not fits(about["identity"].get("epochs"), int):
                 raise RunError("training.json does not say of which training it is")
             require_same(self.folder, about["identity"], self.identity, len(history))
             kept, best = (tensors_from_bytes(contents[role]) for role in ("state.safetensors", "best.safetensors"))
