@@ -55,8 +55,9 @@ test-package: $(STAMP)  ## wheel and sdist: what is in them, and the wheel at wo
 	$(BIN)/python -m pytest tests/test_package.py
 
 FUZZ_CASES ?= 100000
-fuzz: $(STAMP)  ## readers, headers, columns, run folders, settings and requests, mutated: so many cases each, in some minutes each
-	for target in readers headers columns runs configs service; do \
+FUZZED := readers headers columns runs checkpoints shards configs service
+fuzz: $(STAMP)  ## files, folders, settings and requests, mutated: so many cases of each target, in some minutes each
+	for target in $(FUZZED); do \
 		$(BIN)/python scripts/fuzz.py $$target --cases $(FUZZ_CASES) || exit 1; done
 
 lint: $(STAMP)

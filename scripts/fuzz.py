@@ -1,4 +1,4 @@
-"""Fuzz what reads what others may have written: files, run folders, settings, commands and requests.
+"""Fuzz what reads what others may have written: files, runs, checkpoints, shards, settings, commands and requests.
 
     python scripts/fuzz.py readers --cases 100000 --seed 0
 
@@ -47,7 +47,9 @@ class FromBytes(random.Random):
 def main() -> None:
     """Run cases of one target."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target", choices=("readers", "headers", "columns", "runs", "configs", "service"))
+    parser.add_argument(
+        "target", choices=("readers", "headers", "columns", "runs", "checkpoints", "shards", "configs", "service")
+    )
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0, help="number of the first case")

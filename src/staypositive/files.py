@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import stat
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -28,8 +30,28 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
     return digest.hexdigest()
 
 
+def open_plain(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file to write to; a link, a pipe or a device in its place is an `OSError`, and nothing is written.
+
+    A folder that somebody else made may hold a link under a name that is written to. `write_atomic` replaces such a
+    link; what is changed in place is opened here. A second name of the same file (a hard link) is refused too.
+    """
+    no_follow = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe without a reader would block
+    if Path(path).is_symlink():
+        raise OSError(errno.ELOOP, "is a link, and nothing is written through links; remove it", os.fspath(path))
+    handle = os.open(path, flags | no_follow | getattr(os, "O_CLOEXEC", 0), 0o666)
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a plain file with one name; remove it", os.fspath(path))
+    return handle
+
+
 def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> Path:
-    """Write a whole file or nothing: a temporary neighbour, flushed to disk, takes the final name at the end."""
+    """Write a whole file or nothing: a temporary neighbour, flushed to disk, takes the final name at the end.
+
+    A link of that name is replaced, and what it leads to stays as it is.
+    """
     path = Path(path)
     content = data.encode("utf-8") if isinstance(data, str) else data
     return write_pieces(path, [content], lambda: path)
@@ -37,17 +59,26 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> Path:
 
 def write_pieces(path: Path, pieces: Iterable[bytes], final: Callable[[], Path]) -> Path:
     """Write a whole file or nothing, piece by piece, beside a path; `final` is asked for its name at the end."""
+    with replacing(path, final) as temporary, temporary.open("wb") as stream:
+        stream.writelines(pieces)
+    return final()
+
+
+@contextmanager
+def replacing(path: Path, final: Callable[[], Path] | None = None) -> Iterator[Path]:
+    """Give an empty temporary neighbour to write to, which takes the final name once the block has ended well."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.writelines(pieces)
-            stream.flush()
+        yield temporary
+        with temporary.open("rb+") as stream:
             os.fsync(stream.fileno())
-        Path(temporary).chmod(0o666 & ~_umask())  # mkstemp gives 0600; a result is as readable as any file
-        return Path(temporary).replace(final())
+        temporary.chmod(0o666 & ~_umask())  # mkstemp gives 0600; a result is as readable as any file
+        temporary.replace(path if final is None else final())
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

@@ -17,6 +17,7 @@ from fuzzing.drawing import NUMBERS, anything, as_json, mutated_bytes, mutated_j
 from staypositive.errors import StayPositiveError
 from staypositive.files import sha256_bytes
 from staypositive.graph.knowledge_graph import encode
+from staypositive.run.hashed import to_json
 
 KINDS = (
     ("distmult", "platt"), ("complex", "posterior"), ("tucker", "isotonic"), ("transe", "temperature"),
@@ -53,31 +54,8 @@ class Runs(Target):
 
     def case(self, draw: random.Random) -> str:
         self.folder, manifest, contents = draw.choice(self.bases)
-        manifest = json.loads(json.dumps(manifest))
-        for role in draw.sample(sorted(contents), draw.choice((0, 1, 1, 1, 2))):
-            data = mutated_tensors(draw, contents[role]) if "safe" in role else self._json(draw, contents[role])
-            name = f"{role.split('.')[0]}.mutated"
-            (self.folder / name).write_bytes(data)
-            manifest["files"][role] = {"file": name, "sha256": sha256_bytes(data), "bytes": len(data)}
-        if draw.random() < 0.2:
-            manifest = mutated_json(draw, manifest)
-        self._write_manifest(draw, manifest)
+        forge(draw, self.folder, "run.json", manifest, contents)
         return self._checked(draw)
-
-    def _json(self, draw: random.Random, data: bytes) -> bytes:
-        return as_json(draw, mutated_json(draw, json.loads(data)) if draw.random() < 0.95 else anything(draw))
-
-    def _write_manifest(self, draw: random.Random, manifest: Any) -> None:
-        if isinstance(manifest, dict) and draw.random() < 0.95:
-            manifest.pop("sha256", None)
-            try:
-                stated = json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-                manifest["sha256"] = sha256_bytes(stated.encode("utf-8"))
-            except ValueError:
-                manifest["sha256"] = "0"
-        written = json.dumps(manifest).encode("utf-8", "surrogatepass")
-        damaged = draw.random() < 0.1
-        (self.folder / "run.json").write_bytes(as_json(draw, manifest) if damaged else written)
 
     def _checked(self, draw: random.Random) -> str:
         try:
@@ -101,6 +79,42 @@ class Runs(Target):
             again = run.save(self.folder.with_name("again"))
             assert sp.load_run(again).graph.fingerprint == run.graph.fingerprint
         return "loaded"
+
+
+def forge(draw: random.Random, folder: Path, name: str, manifest: dict[str, Any], contents: dict[str, bytes]) -> None:
+    """Change a part or two of a hashed folder, and at times its manifest; hashes are right more often than not."""
+    manifest = json.loads(json.dumps(manifest))
+    for role in draw.sample(sorted(contents), draw.choice((0, 1, 1, 1, 2))):
+        data = mutated_part(draw, role, contents[role])
+        file = f"{role.split('.')[0]}.mutated"
+        (folder / file).write_bytes(data)
+        manifest["files"][role] = {"file": file, "sha256": sha256_bytes(data), "bytes": len(data)}
+    if draw.random() < 0.2:
+        manifest = mutated_json(draw, manifest)
+    write_manifest(draw, folder / name, manifest)
+
+
+def mutated_part(draw: random.Random, name: str, data: bytes) -> bytes:
+    """A file of tensors or of JSON, mutated as such."""
+    if "safetensors" in name:
+        return mutated_tensors(draw, data)
+    return as_json(draw, mutated_json(draw, json.loads(data)) if draw.random() < 0.95 else anything(draw))
+
+
+def write_manifest(draw: random.Random, path: Path, manifest: Any) -> str:
+    """Write a manifest, nearly always with the hash that it should state; return that hash."""
+    digest = "0"
+    if isinstance(manifest, dict) and draw.random() < 0.95:
+        manifest.pop("sha256", None)
+        try:
+            digest = sha256_bytes(to_json(manifest))
+        except ValueError:
+            digest = "0"
+        manifest["sha256"] = digest
+    written = json.dumps(manifest).encode("utf-8", "surrogatepass")
+    damaged = draw.random() < 0.1
+    path.write_bytes(as_json(draw, manifest) if damaged else written)
+    return digest
 
 
 def mutated_tensors(draw: random.Random, data: bytes) -> bytes:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fuzzing.cases import Target
 
-TARGETS = ("readers", "headers", "columns", "runs", "configs", "service")
+TARGETS = ("readers", "headers", "columns", "runs", "checkpoints", "shards", "configs", "service")
 
 
 def make_target(name: str, folder: Path) -> Target:
@@ -23,6 +23,14 @@ def make_target(name: str, folder: Path) -> Target:
         from fuzzing.runs import Runs
 
         return Runs(folder)
+    if name == "checkpoints":
+        from fuzzing.checkpoints import Checkpoints
+
+        return Checkpoints(folder)
+    if name == "shards":
+        from fuzzing.shards import Shards
+
+        return Shards(folder)
     if name == "configs":
         from fuzzing.configs import Configs
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -172,3 +176,67 @@ def test_what_cannot_be_asked() -> None:
         sp.Sparql("http://x/", ALL, page=0)
     with pytest.raises(InputError, match="is an endpoint and needs a query"):
         sp.load_graph("http://127.0.0.1/sparql")
+
+
+@contextmanager
+def raw_server(head: bytes, pieces: Callable[[], Iterator[bytes]]) -> Iterator[tuple[str, list[int]]]:
+    """A server that sends a head and pieces to everybody who connects, then closes; how often somebody did."""
+    listening, came = socket.create_server(("127.0.0.1", 0)), []
+
+    def answer(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):  # who asked may have gone
+            connection.recv(65536)
+            connection.sendall(head)
+            for piece in pieces():
+                connection.sendall(piece)
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(65536)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                came.append(1)
+                threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/sparql", came
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+
+
+def dribble() -> Iterator[bytes]:
+    for _ in range(600):  # a minute, were it waited for
+        time.sleep(0.1)
+        yield b" "
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: ",
+        b"HTTP/1.1 503 Busy\r\nContent-Length: 600\r\n\r\n",
+    ],
+    ids=["body", "without a length", "head", "error"],
+)
+def test_a_byte_now_and_then_does_not_make_a_page_last_longer(head: bytes) -> None:
+    """Each byte comes within the timeout; all of them would not."""
+    with raw_server(head, dribble) as (address, came):
+        began = time.monotonic()
+        with pytest.raises(DownloadError, match=r"did not answer within 1 s; ask for smaller pages"):
+            read_sparql(sp.Sparql(address, ALL, timeout=1, retries=1))
+        assert time.monotonic() - began < 30
+        assert len(came) == 2
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 1000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n3e8\r\n"])
+def test_an_answer_that_is_cut_short_is_asked_for_again(head: bytes) -> None:
+    body = bindings(("a", "r", "b"))  # whole JSON, so that nothing else tells
+    with raw_server(b"HTTP/1.1 200 OK\r\n" + head, lambda: iter([body])) as (address, came):
+        with pytest.raises(DownloadError, match=r"/sparql cut its answer short: .* bytes came"):
+            read_sparql(sp.Sparql(address, ALL, retries=1))
+        assert len(came) == 2

@@ -128,7 +128,7 @@ def test_an_endless_answer_of_an_endpoint_is_refused(monkeypatch: pytest.MonkeyP
             return b" " * size
 
     monkeypatch.setattr(sparql, "MOST_BYTES", 2**20)
-    monkeypatch.setattr(sparql.urllib.request, "urlopen", lambda *_, **__: Endless())
+    monkeypatch.setattr("urllib.request.OpenerDirector.open", lambda *_, **__: Endless())
     with pytest.raises(DownloadError, match=r"http://x/q answered with more than 1,048,576 bytes"):
         sp.load_graph(sp.Sparql("http://x/q", "SELECT ?s ?p ?o { ?s ?p ?o }"))
 

@@ -32,6 +32,27 @@ CALLS = {
 UNPACKING = {"extract", "extractall", "unpack_archive", "to_pickle", "read_pickle"}
 
 
+WRITING = {
+    "write_text", "write_bytes", "touch", "savefig", "save_file", "tofile", "copyfile", "copytree", "copy2",
+    "mkstemp", "TemporaryFile", "NamedTemporaryFile", "rmtree", "memmap", "connect",
+}  # fmt: skip
+WRITERS = {
+    "files.py": "what the others use: temporary files of its own that take a name in the end",
+    "run/hashed.py": "a temporary file without a name, to see whether a folder can be written to",
+    "distributed/checkpoint.py": "shards into temporary files of `files.replacing`; no linked folder is removed",
+    "experiments/plots.py": "a figure into memory",
+    "graph/streamed/arrays.py": "within the new folder of an ingestion",
+    "graph/streamed/building.py": "within the new folder of an ingestion",
+    "graph/streamed/encoding.py": "within the new folder of an ingestion",
+    "graph/streamed/folder.py": "the new folder of an ingestion, which is no link",
+    "graph/streamed/sorting.py": "within the new folder of an ingestion",
+    "graph/streamed/spill.py": "within the new folder of an ingestion",
+    "graph/streamed/vocabulary.py": "a map to read from",
+    "tuning/search.py": "SQLite, on files that are no links",
+}
+"""Files that write otherwise than by `files.write_atomic`, and why nothing in them follows a link."""
+
+
 def calls(tree: ast.AST) -> list[tuple[str, ast.Call]]:
     return [(ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
@@ -58,6 +79,35 @@ def test_nothing_read_is_ever_run(path: Path) -> None:
         assert given.get("processor") is None, "a download is a file, never unpacked"
         if name.startswith("subprocess."):
             assert isinstance(call.args[0], ast.List), "a command is a list of words"
+
+
+def writes(tree: ast.AST) -> list[str]:
+    """Return the calls that may make, change or remove a file other than by the helpers of `files`."""
+    found = []
+    for name, call in calls(tree):
+        last = name.split(".")[-1]
+        given = [*call.args, *(word.value for word in call.keywords)]
+        modes = [part.value for part in given if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        is_open = last in ("open", "fdopen") and any(set(mode) & set("wax+") and len(mode) < 4 for mode in modes)
+        is_array = last in ("save", "savez", "savez_compressed") and name.startswith(("np.", "numpy."))
+        in_memory = is_array and ast.unparse(call.args[0]) == "stream"
+        through_helper = last == "fdopen" and "handle" in ast.unparse(call)
+        if (is_open or is_array or last in WRITING or name == "os.open") and not in_memory and not through_helper:
+            found.append(ast.unparse(call))
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_files_are_written_by_one_helper(path: Path) -> None:
+    found = writes(ast.parse(path.read_text("utf-8")))
+    assert not found or path.relative_to(SOURCE).as_posix() in WRITERS, found
+
+
+def test_the_check_sees_what_writes() -> None:
+    assert all(writes(ast.parse((SOURCE / name).read_text("utf-8"))) for name in WRITERS)
+    bad = "path.open('w')\nopen(path, mode='ab')\npath.write_text('x')\nnp.save(path, rows)\nshutil.rmtree(path)"
+    assert len(writes(ast.parse(bad))) == 5
+    assert writes(ast.parse("path.open('rb')\nnp.save(stream, rows)\nwrite_atomic(path, data)")) == []
 
 
 def test_the_check_looks_at_the_whole_package() -> None:

@@ -204,3 +204,38 @@ def test_serving_beyond_loopback_needs_a_token(geo_run: sp.Run) -> None:
     assert said == []
     assert is_loopback("::1")
     assert not is_loopback("example.org")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "host: localhost\r\nhost: localhost",
+        "host: localhost\r\nHost: evil.example",
+        "accept: */*",
+        "host:",
+        "host: localhost\r\nauthorization: Bearer a\r\nauthorization: Bearer b",
+        "host: localhost\r\ncontent-type: text/plain\r\ncontent-type: application/json",
+        "host: localhost\r\ncontent-length: 0\r\ncontent-length: 0",
+        "host: localhost\r\ncontent-length: 0\r\ncontent-length: 5",
+        "host: localhost\r\ncontent-length: 5\r\ntransfer-encoding: chunked",
+    ],
+)
+@pytest.mark.parametrize("token", [None, "s3cret"])
+def test_an_ambiguous_head_is_400(geo_run: sp.Run, lines: str, token: str | None) -> None:
+    with serving(geo_run, token=token) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port)), timeout=20) as held:
+            held.sendall(f"GET /health HTTP/1.1\r\n{lines}\r\n\r\n".encode())
+            said = b""
+            while piece := held.recv(65536):
+                said += piece
+    assert said.startswith(b"HTTP/1.1 400 "), said
+    assert said.count(b"HTTP/1.1") == 1
+
+
+def test_http_1_0_may_leave_out_the_host(geo_run: sp.Run) -> None:
+    with serving(geo_run, token="s3cret") as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port)), timeout=20) as held:
+            held.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+            assert held.recv(65536).startswith(b"HTTP/1.1 200 ")

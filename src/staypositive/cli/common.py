@@ -136,12 +136,12 @@ def show(cell: Any) -> str:
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
-def keep_run(run: Run, folder: Path, speaker: Speaker) -> None:
-    """Save a run where it was read; one of the package stays as it is."""
+def keep_results(run: Run, folder: Path, speaker: Speaker) -> None:
+    """Keep what was measured of a run where it was read; one of the package stays as it is."""
     if is_packaged(folder):
         speaker.say(f"{folder} is part of the package: nothing is kept in it")
     else:
-        run.save(folder)
+        run.save_results(folder)
 
 
 def parse_numbers(text: str | None, what: str = "three shares") -> tuple[float, ...] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import typer
 from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, SafeFlag, Speaker, VerboseFlag
 from staypositive.cli.tables import frame_rows
 from staypositive.distributed import ShardedRun, is_first, is_launched, open_sharded, open_world, own_device
+from staypositive.errors import InputError
 from staypositive.export import require_table_path, write_table
 from staypositive.files import write_atomic
 from staypositive.inference import Discovery, Predictor, discover
@@ -175,30 +177,41 @@ class Partial:
         return whole[list(COLUMNS)].iloc[order].reset_index(drop=True)
 
     def remove(self) -> None:
-        """Take the partial results away."""
+        """Take the partial results away; what else is in their folder stays."""
         if self.folder is not None:
-            for path in self.folder.iterdir():
-                path.unlink()
-            self.folder.rmdir()
+            self._clear(self.folder)
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()
 
     def _go_on(self, folder: Path) -> None:
         """Take up the results of an earlier search for the same thing; throw away those for another."""
         import pandas as pd
 
+        if folder.is_symlink():
+            raise InputError(f"{folder} is a link, and nothing is written to linked folders; remove it")
         folder.mkdir(parents=True, exist_ok=True)
         note = folder / "asked.json"
-        if note.exists() and json.loads(note.read_text("utf-8")) == self.asked:
-            for path in folder.glob("*.tsv"):
-                types = {"head": str, "relation": str, "tail": str}
-                self.parts[int(path.stem)] = pd.read_csv(
-                    path,
-                    sep="\t",
-                    dtype=types,
-                    keep_default_na=False,
-                    lineterminator="\n",
-                    encoding="utf-8",
-                )
-            return
-        for path in folder.iterdir():
-            path.unlink()
+        types: dict[str, Any] = dict.fromkeys(("head", "relation", "tail"), str) | dict.fromkeys(("h", "r", "t"), int)
+        types |= dict.fromkeys(("probability", "score", "log_odds"), float)
+        try:
+            if note in _own(folder, r"asked\.json") and json.loads(note.read_bytes()) == self.asked:
+                for path in _own(folder, r"\d+\.tsv"):
+                    self.parts[int(path.stem)] = pd.read_csv(
+                        path, sep="\t", dtype=types, keep_default_na=False, lineterminator="\n", encoding="utf-8"
+                    )[[*COLUMNS, *KEYS]]
+                return
+        except (OSError, ValueError, KeyError, RecursionError):  # none yet, or not as we write them
+            self.parts = {}
+        self._clear(folder)
         write_atomic(note, json.dumps(self.asked))
+
+    @staticmethod
+    def _clear(folder: Path) -> None:
+        for path in _own(folder, r"asked\.json|\d+\.tsv|\..*\.part"):
+            path.unlink()
+
+
+def _own(folder: Path, names: str) -> list[Path]:
+    """Return the plain files of some names in a folder."""
+    found = (path for path in folder.iterdir() if re.fullmatch(names, path.name))
+    return [path for path in found if path.is_file() and not path.is_symlink()]

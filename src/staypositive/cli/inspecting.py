@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from staypositive.calibration import CALIBRATORS
-from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, SafeFlag, Speaker, VerboseFlag, keep_run
+from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, SafeFlag, Speaker, VerboseFlag, keep_results
 from staypositive.cli.sharded import evaluate_sharded
 from staypositive.cli.tables import evaluation_tables, frame_rows
 from staypositive.completion import complete_relation
@@ -74,7 +74,7 @@ def evaluate(
     held = load_run(run)
     with speaker.progress("ranking", 2 * len(held.graph.split(split).facts)) as advance:
         report = held.evaluate(split, ranking=ranking, sampled=sampled, memory=memory, progress=advance)
-    keep_run(held, run, speaker)
+    keep_results(held, run, speaker)
     evaluation_tables(speaker, split, report, per_relation)
     speaker.result(report)
 
@@ -104,7 +104,7 @@ def calibrate(
     change = held.calibrate(method)
     method = held.calibrator.name if held.calibrator else method
     report = held.evaluate("test", ranking=False) if held.graph.test.has_negatives else {}
-    keep_run(held, run, speaker)
+    keep_results(held, run, speaker)
     rows = [["valid (fitted on)", change["nll_before"], change["nll_after"]]] if change else []
     if report:
         measured = report["classification"]["all"]

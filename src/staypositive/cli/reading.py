@@ -67,7 +67,7 @@ class Reading:
         10_000
     )
     timeout: Annotated[
-        float, typer.Option(help="Seconds to wait for a page of an endpoint's answer.", rich_help_panel=PANEL)
+        float, typer.Option(help="Seconds that a page of an endpoint's answer may take.", rich_help_panel=PANEL)
     ] = 60.0
     literals: Annotated[
         bool, typer.Option("--literals", help="Keep statements about literals too.", rich_help_panel=PANEL)

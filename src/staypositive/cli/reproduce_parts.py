@@ -97,10 +97,9 @@ def figure2(job: Job, dry_run: bool) -> None:
 
 def plot_reduction(figures: list[dict[str, Any]], job: Job) -> None:
     """Draw Figure 2."""
-    from staypositive.experiments.plots import label_ticks, pyplot
+    from staypositive.experiments.plots import label_ticks, pyplot, save_figure
 
-    plt = pyplot()
-    figure, axes = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
+    figure, axes = pyplot().subplots(figsize=(5.5, 3.6), layout="constrained")
     for engine in dict.fromkeys(f["engine"] for f in figures):
         for sampler, style in (("loop", "--"), ("vectorised", "-")):
             own = [f for f in figures if f["engine"] == engine and f["sampler"] == sampler]
@@ -112,9 +111,7 @@ def plot_reduction(figures: list[dict[str, Any]], job: Job) -> None:
     label_ticks(axes, sorted({f["negatives"] for f in figures}))
     axes.set(xlabel="negative ratio n", ylabel="reduction of epoch time, %", ylim=(0, 100))
     axes.legend(fontsize=8)
-    job.plots.mkdir(parents=True, exist_ok=True)
-    figure.savefig(job.plots / "figure2.png", dpi=130)
-    plt.close(figure)
+    save_figure(figure, job.plots / "figure2.png", dpi=130)
 
 
 def ablations(job: Job, dry_run: bool) -> None:
@@ -176,7 +173,7 @@ def theorems(job: Job, dry_run: bool) -> None:
 
 def plot_sums(figures: list[dict[str, Any]], job: Job) -> None:
     """Draw seconds by Theorem 1 and by enumeration against each size, a line a model."""
-    from staypositive.experiments.plots import label_ticks, pyplot
+    from staypositive.experiments.plots import label_ticks, pyplot, save_figure
 
     plt = pyplot()
     sizes = {"n_entities": ("entities", "|E|"), "n_relations": ("relations", "|R|"), "dim": ("dim", "d")}
@@ -193,9 +190,7 @@ def plot_sums(figures: list[dict[str, Any]], job: Job) -> None:
         label_ticks(axis, sorted({f[key] for f in own}))
     axes[0].set_ylabel("seconds: Theorem 1 (—), enumeration (- -)")
     axes[-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
-    job.plots.mkdir(parents=True, exist_ok=True)
-    figure.savefig(job.plots / "theorem1.png", dpi=110)
-    plt.close(figure)
+    save_figure(figure, job.plots / "theorem1.png", dpi=110)
 
 
 def _record(job: Job, experiment: str, figures: list[dict[str, Any]], units: dict[str, str], graph: Any) -> None:

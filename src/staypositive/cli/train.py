@@ -25,7 +25,7 @@ from staypositive.cli.stopping import (
 )
 from staypositive.cli.tables import evaluation_tables
 from staypositive.distributed import is_launched
-from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
+from staypositive.errors import DivergedError, InputError, RunError, SettingError, StoppedError
 from staypositive.graph import KnowledgeGraph, StreamedSplit
 from staypositive.run import Checkpoint, Run, Settings, fit, load_run
 from staypositive.run.checkpoint import DEFAULT_EVERY
@@ -196,7 +196,10 @@ def _keep_diverged(run: Run, folder: Path) -> str:
     if not run.history:
         return "That was the first epoch, so there is nothing to keep"
     place = folder.with_name(f"{folder.name}-diverged") if RUN.is_in(folder) else folder
-    run.save(place)
+    try:
+        run.save(place)
+    except RunError as error:
+        return f"{error}"
     clear_checkpoint(folder)  # it would only go astray again
     return f"It is in {place}"
 

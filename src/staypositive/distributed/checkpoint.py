@@ -7,11 +7,9 @@ processes can read what any other number wrote.
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,17 +17,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from staypositive.distributed.manifest import FORMAT, MANIFEST, Progress, hash_of, read_manifest
 from staypositive.distributed.rows import PIECE, rows_of
 from staypositive.distributed.world import World
 from staypositive.errors import RunError, SettingError
-from staypositive.files import sha256_bytes, sha256_file, write_atomic
-from staypositive.run.checking import parsed, read_plain
-from staypositive.typed import fits, misfit_of
+from staypositive.files import replacing, sha256_file, write_atomic
+from staypositive.run.hashed import require_no_link, to_json
+from staypositive.run.memory import ran_out_of_memory
+from staypositive.typed import misfit_of
 
-FORMAT = 1
-MANIFEST = "manifest.json"
-MOST_MANIFEST = 2**28
-"""Bytes of a manifest, which holds the whole history."""
 COMMON = "common.safetensors"
 KEPT = 2
 """So many checkpoints are kept: the last, and one to fall back to should it be damaged."""
@@ -44,34 +40,45 @@ class Checkpoint:
 
     folder: Path
     processes: int
-    state: dict[str, Any]
+    state: Progress
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Each file's size and SHA-256."""
     sha256: str = ""
     """The hash that the manifest states of itself."""
+    identity: Any = None
+    """Which training it is of."""
 
     @classmethod
     def of(cls, folder: Path, manifest: dict[str, Any]) -> Checkpoint:
         """Return the checkpoint that a manifest describes; its files are not looked at yet."""
-        return cls(folder, manifest["processes"], manifest["state"], manifest["files"], _hash_of(manifest))
+        try:
+            if manifest["format"] > FORMAT:
+                raise RunError(
+                    f"{folder} has checkpoint format {manifest['format']}; this version reads up to {FORMAT}"
+                )
+            processes, state = manifest["processes"], Progress.read(manifest["state"])
+            found = cls(folder, processes, state, manifest["files"], hash_of(manifest), manifest["identity"])
+            if wrong := misfit_of(found):
+                raise ValueError(wrong)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise RunError(f"{folder / MANIFEST} is damaged: {type(error).__name__}: {error}") from None
+        if not 1 <= found.processes == len(found.files) - 1 or found.files.keys() != found.names():
+            raise RunError(
+                f"{folder / MANIFEST} is damaged: it does not name the files of {found.processes} processes"
+            )
+        return found
 
     @classmethod
     def open(cls, folder: Path, sha256: str) -> Checkpoint:
         """Return the checkpoint of a folder, whose manifest must have that hash; its files are not looked at yet."""
         try:
-            found = cls.of(folder, _manifest(folder))
+            found = cls.of(folder, read_manifest(folder))
         except OSError as error:
             raise RunError(f"{folder / MANIFEST} cannot be read: {error.strerror}. {_ADVICE}") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except ValueError as error:
             raise RunError(f"{folder / MANIFEST} is damaged: {error}") from None
-        state = found.state
-        is_odd = misfit_of(found) or not (fits(state.get("best_epoch"), int) and fits(state.get("history"), list))
-        if found.sha256 != sha256 or is_odd:
+        if found.sha256 != sha256:
             raise RunError(f"{folder / MANIFEST} is another one than the run's. {_ADVICE}")
-        if not 1 <= found.processes == len(found.files) - 1 or found.files.keys() != found.names():
-            raise RunError(
-                f"{folder / MANIFEST} is damaged: it does not name the files of {found.processes} processes"
-            )
         return found
 
     def names(self) -> set[str]:
@@ -81,12 +88,12 @@ class Checkpoint:
     @property
     def best_epoch(self) -> int:
         """The epoch whose weights the training would end with, were this its end."""
-        return int(self.state["best_epoch"] or len(self.state["history"]))
+        return self.state.best_epoch or len(self.state.history)
 
     @property
     def group(self) -> str:
         """Where among the tables the weights of that epoch are: those set aside, or without validation the last."""
-        return "best" if int(self.state["best_epoch"]) else "weights"
+        return "best" if self.state.best_epoch else "weights"
 
     def damaged(self, world: World | None = None) -> list[str]:
         """Return which files are missing or do not have their hash; of several processes, each checks some."""
@@ -106,6 +113,18 @@ class Checkpoint:
             there = [("is damaged" if (self.folder / name).is_file() else "is missing", name) for name in bad]
             said = "; ".join(f"{self.folder / name} {what}" for what, name in there)
             raise RunError(f"{said}. {_ADVICE}")
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Say in one error what a file that is none leads to: hashes say that it is whole, not what it is."""
+        from safetensors import SafetensorError
+
+        try:
+            yield
+        except (SafetensorError, IndexError, RuntimeError, TypeError, ValueError) as error:
+            if ran_out_of_memory(error):
+                raise
+            raise RunError(f"{self.folder} is not a readable checkpoint: {error}") from error
 
     def whole_table(
         self, name: str, shape: tuple[int, ...], rows: int, advance: Callable[[int], Any]
@@ -127,16 +146,18 @@ class Checkpoint:
                 parts = [stored[first : first + each] for stored in shards]
                 piece = torch.empty(sum(map(len, parts)), *shape[1:])
                 for process, part in enumerate(parts):
+                    self._require_like(name, part, piece, part.shape)
                     piece[process :: self.processes] = part
                 yield piece
                 advance(len(piece))
 
-    def common_table(self, name: str) -> Tensor:
+    def common_table(self, name: str, shape: tuple[int, ...]) -> Tensor:
         """Return a table that all processes keep."""
         from safetensors import safe_open
 
         with safe_open(self.folder / COMMON, "pt") as stored:
             table: Tensor = stored.get_tensor(name)
+        self._require_like(name, table, torch.empty(0), shape)
         return table
 
     def read(self, world: World, sharded: Tables, common: Tables) -> None:
@@ -145,40 +166,56 @@ class Checkpoint:
 
         with safe_open(self.folder / COMMON, "pt") as stored:
             for name, table in common.items():
-                table.copy_(stored.get_tensor(name))
+                found = stored.get_tensor(name)
+                self._require_like(name, found, table, table.shape)
+                table.copy_(found)
         came = dict.fromkeys(sharded, 0)
         for process in range(self.processes):
             if self.processes == world.size and process != world.rank:
                 continue
             with safe_open(self.folder / shard_name(process), "pt") as stored:
                 for name, table in sharded.items():
-                    came[name] += self._read_rows(stored.get_slice(name), process, world, table)
+                    came[name] += self._read_rows(name, stored.get_slice(name), process, world, table)
         for name, table in sharded.items():
             if came[name] != len(table):
                 raise RunError(f"{self.folder} has {came[name]} rows of {name} for {len(table)} entities")
+        for name, table in (common | sharded).items():
+            if table.is_floating_point() and not bool(torch.isfinite(table).all()):
+                raise RunError(f"{self.folder} has numbers in {name} that are not finite")
 
-    def _read_rows(self, stored: Any, process: int, world: World, table: Tensor) -> int:
+    def _read_rows(self, name: str, stored: Any, process: int, world: World, table: Tensor) -> int:
         """Take what is this process's from one file's rows, some at a time; return how many they were."""
         came = 0
         for first in range(0, stored.get_shape()[0], PIECE):
             rows = stored[first : first + PIECE]
+            self._require_like(name, rows, table, (len(rows), *table.shape[1:]))
             ids = process + self.processes * torch.arange(first, first + len(rows))
             own = ids % world.size == world.rank
             table[(ids[own] // world.size).to(table.device)] = rows[own].to(table)
             came += int(own.sum())
         return came
 
+    def _require_like(self, name: str, found: Tensor, table: Tensor, shape: tuple[int, ...]) -> None:
+        """Refuse a tensor of another shape or kind than its table: copying would stretch or convert it."""
+        if found.shape != shape or found.is_floating_point() != table.is_floating_point():
+            raise RunError(
+                f"{self.folder} has {name} of shape {list(found.shape)} and {found.dtype}, and {list(shape)} of "
+                f"{table.dtype} was expected"
+            )
+
 
 class CheckpointFolder:
     """Where a training keeps its checkpoints; `identity` says which training it is."""
 
     def __init__(self, folder: Path, world: World, identity: dict[str, Any]) -> None:
+        require_no_link(folder)
         self.folder, self.world, self.identity = folder, world, identity
 
     @torch.no_grad()
-    def save(self, epoch: int, sharded: Tables, common: Tables, state: dict[str, Any]) -> None:
+    def save(self, sharded: Tables, common: Tables, state: Progress) -> None:
         """Write a checkpoint; it counts once every process has written its file and process 0 the manifest."""
-        world, own = self.world, self.folder / f"epoch-{epoch:06d}"
+        world, own = self.world, self.folder / f"epoch-{len(state.history):06d}"
+        require_no_link(own)
         own.mkdir(parents=True, exist_ok=True)
         written = torch.zeros(world.size + 1, 33, dtype=torch.int64)
         written[world.rank] = _write(own / shard_name(world.rank), sharded)
@@ -192,8 +229,8 @@ class CheckpointFolder:
                 for name, line in zip(names, written, strict=True)
             }
             manifest = {"format": FORMAT, "processes": world.size, "identity": self.identity, "files": files}
-            manifest["state"] = state
-            write_atomic(own / MANIFEST, _json(manifest | {"sha256": _hash_of(manifest)}))
+            manifest["state"] = state.as_json()
+            write_atomic(own / MANIFEST, to_json(manifest | {"sha256": hash_of(manifest)}))
             for old in _newest_first(self.folder)[KEPT:]:
                 shutil.rmtree(old)
         world.wait()
@@ -202,19 +239,15 @@ class CheckpointFolder:
         """Return the newest checkpoint that is whole, or None; one of another training is an error."""
         for folder in _newest_first(self.folder):
             try:
-                manifest = _manifest(folder)
-            except (OSError, ValueError, KeyError, RunError):
+                manifest = read_manifest(folder)
+            except (OSError, ValueError, RunError):
                 continue  # cut short before it counted
-            if manifest["format"] > FORMAT:
-                raise RunError(
-                    f"{folder} has checkpoint format {manifest['format']}; this version reads up to {FORMAT}"
-                )
-            if manifest["identity"] != self.identity:
+            found = Checkpoint.of(folder, manifest)
+            if found.identity != self.identity:
                 raise SettingError(
                     f"{self.folder} holds a checkpoint of another graph or other settings; use --force to begin "
                     "anew, or another --out"
                 )
-            found = Checkpoint.of(folder, manifest)
             if not found.damaged(self.world):
                 return found
         return None
@@ -229,7 +262,8 @@ class CheckpointFolder:
 
 def remove_checkpoints(folder: Path) -> None:
     """Delete a folder's checkpoints, and the folder where nothing else is in it."""
-    for old in folder.glob("epoch-*"):
+    require_no_link(folder)
+    for old in _newest_first(folder):
         shutil.rmtree(old)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
@@ -244,26 +278,12 @@ def _write(path: Path, tables: Tables) -> Tensor:
     """Write tables to a file; return its size, then the bytes of its SHA-256."""
     from safetensors.torch import save_file
 
-    save_file({name: table.detach().cpu().contiguous() for name, table in tables.items()}, path)
-    with path.open("rb") as stream:
-        os.fsync(stream.fileno())
+    with replacing(path) as temporary:
+        save_file({name: table.detach().cpu().contiguous() for name, table in tables.items()}, temporary)
     return torch.tensor([path.stat().st_size, *bytes.fromhex(sha256_file(path))])
 
 
 def _newest_first(folder: Path) -> list[Path]:
-    return sorted(folder.glob("epoch-*"), reverse=True)
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    manifest: dict[str, Any] = parsed(read_plain(folder / MANIFEST, MOST_MANIFEST))
-    if manifest.pop("sha256") != _hash_of(manifest):
-        raise ValueError("its contents do not have the hash that it states")
-    return manifest
-
-
-def _hash_of(manifest: dict[str, Any]) -> str:
-    return sha256_bytes(_json(manifest))
-
-
-def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+    """Return the folders of checkpoints; a link is none, since it could lead to those of another training."""
+    found = [path for path in folder.glob("epoch-*") if path.is_dir() and not path.is_symlink()]
+    return sorted(found, reverse=True)

@@ -26,6 +26,7 @@ from staypositive.inference import Discovery
 from staypositive.models import BilinearModel, build_model
 from staypositive.models.contract import draw_uniform
 from staypositive.run import Run, Settings, monitor_of
+from staypositive.run.checking import largest_weights, require_bounded
 from staypositive.run.cores import SharedCores
 from staypositive.run.fitting import blank_model, new_optimiser, training_facts, training_weights, use_threads
 from staypositive.run.measuring import FILTERS, require_fewer
@@ -161,6 +162,14 @@ def hold_share(model: BilinearModel, world: World) -> None:
     count = rows_of(world.rank, world.size, model.n_entities)
     model.entities = nn.Parameter(torch.empty(count, model.entity_width(), device="meta"))
     model.to_empty(device="cpu")
+
+
+def require_bounded_share(model: BilinearModel, world: World) -> None:
+    """Refuse weights that lead to scores which 32 bits cannot hold, whichever processes have their rows."""
+    own = largest_weights(model.entities.detach())
+    of_all = own.new_zeros(world.size, len(own))
+    of_all[world.rank] = own
+    require_bounded(model, world.total("checkpoint", of_all).amax(0))
 
 
 def new_sharded_engine(

@@ -5,22 +5,25 @@ Its folder is a run's, with `shards.json` in place of the weights: which checkpo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from staypositive.distributed.checkpoint import Checkpoint, remove_checkpoints
-from staypositive.distributed.fitting import ShardedRun, hold_share
+from staypositive.distributed.fitting import ShardedRun, hold_share, require_bounded_share
 from staypositive.distributed.rows import PIECE
 from staypositive.distributed.world import World
 from staypositive.errors import RunError, SettingError
 from staypositive.graph.streamed.job import Progress, silent
-from staypositive.run.checking import parsed
+from staypositive.models import build_model
+from staypositive.run.checking import largest_weights, parsed, require_bounded
 from staypositive.run.folder import RUN, SHARDS, WEIGHTS, RunParts, load_in_shards, save_with
 from staypositive.run.hashed import to_json
 from staypositive.run.locking import locked
-from staypositive.run.memory import ran_out_of_memory
 from staypositive.run.pieces import Table, tensors_in_pieces
 from staypositive.training import TrainingResult
 from staypositive.version import __version__
@@ -34,6 +37,7 @@ def shards_of(folder: Path) -> Path:
 def leave_in_shards(trained: ShardedRun, folder: Path, metrics: dict[str, Any]) -> None:
     """Keep a run whose weights stay where the last checkpoint has them; every process calls this."""
     assert trained.checkpoints is not None
+    require_bounded_share(trained.model, trained.world)
     checkpoint, result = trained.checkpoints.newest(), trained.result
     if checkpoint is None or checkpoint.best_epoch != result.best_epoch:
         raise RunError(
@@ -58,9 +62,11 @@ def open_sharded(folder: Path, world: World) -> ShardedRun:
     hold_share(model, world)
     tables = {f"{checkpoint.group}.{name}": weight.data for name, weight in model.named_parameters()}
     entities = f"{checkpoint.group}.entities"
-    with _readable(checkpoint):
+    with checkpoint.reading():
         checkpoint.read(world, {entities: tables.pop(entities)}, tables)
     model.to(world.device).eval()
+    with _named(checkpoint):
+        require_bounded_share(model, world)
     result = TrainingResult(parts.history, parts.best_epoch, "epochs")
     return ShardedRun(world, parts.graph, parts.settings, model, result, parts.provenance)
 
@@ -76,26 +82,54 @@ def gather_run(folder: Path, out: Path | None = None, *, rows: int = PIECE, prog
         raise SettingError(f"{out} already holds a run; give another --out")
     checkpoint.require_whole()
     tables = {}
-    with _readable(checkpoint), progress("rows", parts.model.n_entities) as advance:
+    with checkpoint.reading(), progress("rows", parts.model.n_entities) as advance:
         for name, weight in parts.model.state_dict().items():
             stored, shape = f"{checkpoint.group}.{name}", tuple(weight.shape)
             if name == "entities":
                 tables[name] = Table(shape, checkpoint.whole_table(stored, shape, rows, advance))
             else:
-                tables[name] = Table(shape, [checkpoint.common_table(stored)])
-        save_with(out or folder, parts, {WEIGHTS: tensors_in_pieces(tables)})
-    if out is None and checkpoint.folder.parent == shards_of(folder.resolve()):  # else they are another run's too
-        remove_checkpoints(checkpoint.folder.parent)
+                tables[name] = Table(shape, [checkpoint.common_table(stored, shape)])
+        save_with(out or folder, parts, {WEIGHTS: _bounded(parts, tables, checkpoint)})
+    own = checkpoint.folder.parent
+    if out is None and own == shards_of(folder.resolve()) and not own.is_symlink():  # else they are another run's too
+        remove_checkpoints(own)
     return out or folder
 
 
 def keep_metrics(folder: Path, split: str, report: dict[str, Any]) -> None:
     """Add what was measured of a split to a run that stays in shards."""
     with locked(folder):
-        contents = RUN.load(folder)
-        kept = parsed(contents["metrics.json"])
+        kept = parsed(RUN.load(folder, ("metrics.json",))["metrics.json"])
         kept[split] = kept.get(split, {}) | report
-        RUN.save(folder, contents | {"metrics.json": to_json(kept)}, __version__)
+        RUN.update(folder, {"metrics.json": to_json(kept)}, __version__)
+
+
+def _bounded(parts: RunParts, tables: dict[str, Table], checkpoint: Checkpoint) -> Iterator[bytes]:
+    """Yield the file of all weights; those that lead to scores that 32 bits cannot hold are refused at its end."""
+    largest = torch.zeros(())
+
+    def watched(pieces: Iterable[Tensor]) -> Iterator[Tensor]:
+        nonlocal largest
+        for piece in pieces:
+            largest = torch.maximum(largest, largest_weights(piece))
+            yield piece
+
+    entities = tables["entities"]
+    with _named(checkpoint):
+        yield from tensors_in_pieces(tables | {"entities": Table(entities.shape, watched(entities.pieces))})
+        model = build_model(parts.settings.model, **parts.model.settings() | {"n_entities": 1})
+        others = {name: torch.cat(list(table.pieces)) for name, table in tables.items() if name != "entities"}
+        model.load_state_dict(others | {"entities": largest[None]})
+        require_bounded(model)
+
+
+@contextmanager
+def _named(checkpoint: Checkpoint) -> Iterator[None]:
+    """Say of which checkpoint the weights are that are refused."""
+    try:
+        yield
+    except RunError as error:
+        raise RunError(f"{checkpoint.folder} is not a readable checkpoint: {error}") from None
 
 
 def _open(folder: Path) -> tuple[RunParts, Checkpoint]:
@@ -110,16 +144,3 @@ def _open(folder: Path) -> tuple[RunParts, Checkpoint]:
             f"{place} has weights of epoch {checkpoint.best_epoch}, and the run those of {parts.best_epoch}"
         )
     return parts, checkpoint
-
-
-@contextmanager
-def _readable(checkpoint: Checkpoint) -> Iterator[None]:
-    """Say in one error what a shard that is none leads to: hashes say that a file is whole, not what it is."""
-    from safetensors import SafetensorError
-
-    try:
-        yield
-    except (SafetensorError, IndexError, RuntimeError) as error:
-        if ran_out_of_memory(error):
-            raise
-        raise RunError(f"{checkpoint.folder} is not a readable checkpoint: {error}") from error

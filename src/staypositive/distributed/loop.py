@@ -6,13 +6,13 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from torch import Tensor
 
 from staypositive.distributed.checkpoint import CheckpointFolder, Tables
 from staypositive.distributed.engine import ShardedEngine
-from staypositive.errors import DivergedError
+from staypositive.distributed.manifest import Progress
+from staypositive.errors import DivergedError, RunError
 from staypositive.run import Settings
 from staypositive.training import MONITORS, Callback, EpochRecord, TrainingResult
 
@@ -66,13 +66,21 @@ class Training:
         if found is None:
             return
         sharded, common = self._tables()
-        found.read(self.engine.world, sharded, common)
-        self.engine.generator.set_state(common["generator"])
+        with found.reading():
+            found.read(self.engine.world, sharded, common)
+            self.engine.generator.set_state(common["generator"])
         state = found.state
-        self.engine.steps, self.best_epoch = state["steps"], state["best_epoch"]
+        validations = [record.validation for record in state.history[state.best_epoch - 1 : state.best_epoch]]
+        expected = len(state.history) * self.engine.batches
+        if state.steps != expected or not all(self.monitor in validation for validation in validations):
+            raise RunError(
+                f"{found.folder} is not a readable checkpoint: expected {expected} steps after {len(state.history)} "
+                f"epochs, the best of them with {self.monitor}, and it has {state.steps}"
+            )
+        self.engine.steps, self.best_epoch = state.steps, state.best_epoch
         if hasattr(self.engine.optimiser, "steps"):
-            self.engine.optimiser.steps = state["optimiser_steps"]
-        self.history = [EpochRecord(**record) for record in state["history"]]
+            self.engine.optimiser.steps = state.optimiser_steps
+        self.history = list(state.history)
 
     def _epoch(self) -> tuple[EpochRecord, bool]:
         """Go once through the facts, and validate where that is due; return whether it was."""
@@ -109,13 +117,8 @@ class Training:
     def _save(self) -> None:
         if self.folder is None:
             return
-        state: dict[str, Any] = {
-            "steps": self.engine.steps,
-            "optimiser_steps": getattr(self.engine.optimiser, "steps", 0),
-            "best_epoch": self.best_epoch,
-            "history": [vars(record) for record in self.history],
-        }
-        self.folder.save(len(self.history), *self._tables(), state)
+        taken, history = getattr(self.engine.optimiser, "steps", 0), tuple(self.history)
+        self.folder.save(*self._tables(), Progress(self.engine.steps, taken, self.best_epoch, history))
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: weight.data for name, weight in self.engine.model.named_parameters()}

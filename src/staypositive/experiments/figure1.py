@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from staypositive.evaluation import sigmoid
 from staypositive.experiments.kept import Kept
-from staypositive.experiments.plots import pyplot
+from staypositive.experiments.plots import pyplot, save_figure
 
 BINS = 20
 Floats = NDArray[np.float64]
@@ -39,8 +39,7 @@ def density(probabilities: Floats, grid: Floats) -> Floats:
 
 def plot_figure1(dataset: str, models: Sequence[tuple[str, Kept]], path: Path) -> None:
     """Draw one row of histograms and densities, and below it reliability curves, for the models of one dataset."""
-    plt = pyplot()
-    figure, axes = plt.subplots(2, len(models), figsize=(3.1 * len(models), 5.6), squeeze=False, sharex=True)
+    figure, axes = pyplot().subplots(2, len(models), figsize=(3.1 * len(models), 5.6), squeeze=False, sharex=True)
     grid = np.linspace(0, 1, 400)
     for column, (name, kept) in enumerate(models):
         probabilities = sigmoid(kept.arrays["test_logits"].astype(np.float64))
@@ -51,9 +50,7 @@ def plot_figure1(dataset: str, models: Sequence[tuple[str, Kept]], path: Path) -
     axes[1, 0].set_ylabel("share that is true")
     figure.suptitle(f"{dataset}: probabilities of test triples, uncalibrated")
     figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save_figure(figure, path, dpi=110)
 
 
 def _histogram(axis: Any, name: str, probabilities: Floats, grid: Floats) -> None:

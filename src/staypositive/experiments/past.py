@@ -16,7 +16,7 @@ from staypositive.evaluation import reliability_bins
 from staypositive.experiments.index import Row, read_index
 from staypositive.experiments.kept import BACKGROUND_WAYS, Kept
 from staypositive.experiments.paper import elsewhere, load_paper
-from staypositive.experiments.plots import pyplot
+from staypositive.experiments.plots import pyplot, save_figure
 
 Floats = NDArray[np.float64]
 COIN = math.log(2)
@@ -169,8 +169,7 @@ def plot_bars(panels: Mapping[str, Sequence[Bar]], label: str, path: Path, line:
     axes[-1, 0].set_xlim(0, max(1.12 * top, line or 0.0))
     axes[-1, 0].set_xlabel(label)
     _legend(figure, plt, [bar for bars in panels.values() for bar in bars], line)
-    figure.savefig(path, dpi=140)
-    plt.close(figure)
+    save_figure(figure, path, dpi=140)
     return True
 
 
@@ -215,8 +214,7 @@ def plot_reliability(panels: Mapping[str, Sequence[Kept]], path: Path, bins: int
     panels = {dataset: kept for dataset, kept in panels.items() if kept}
     if not panels:
         return False
-    plt = pyplot()
-    figure, axes = plt.subplots(
+    figure, axes = pyplot().subplots(
         2, len(panels), figsize=(3.2 * len(panels) + 0.5, 4.9), squeeze=False, sharex=True, sharey="row",
         gridspec_kw={"height_ratios": [2.8, 1]}, layout="constrained",
     )  # fmt: skip
@@ -240,8 +238,7 @@ def plot_reliability(panels: Mapping[str, Sequence[Kept]], path: Path, bins: int
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=9, frameon=False)
     figure.get_layout_engine().set(wspace=0.06)  # the last tick of a panel keeps off the first of the next
-    figure.savefig(path, dpi=140)
-    plt.close(figure)
+    save_figure(figure, path, dpi=140)
     return True
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import Any
 
 from staypositive.errors import InputError
+from staypositive.files import write_atomic
 
 
 def pyplot() -> Any:
@@ -19,6 +21,14 @@ def pyplot() -> Any:
     import matplotlib.pyplot as plt
 
     return plt
+
+
+def save_figure(figure: Any, path: Path, dpi: int) -> None:
+    """Write a figure as PNG, whole or not at all, and close it."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=dpi)
+    write_atomic(path, stream.getvalue())
+    pyplot().close(figure)
 
 
 def label_ticks(axis: Any, values: list[int]) -> None:
@@ -44,8 +54,7 @@ def plot_figures(figures: list[dict[str, Any]], folder: str | os.PathLike[str]) 
         axes.margins(x=0.2)
         axes.invert_yaxis()
         made.append(folder / "epochs.png")
-        figure.savefig(made[-1], dpi=150)
-        plt.close(figure)
+        save_figure(figure, made[-1], dpi=150)
     sums = [f for f in figures if "theorem_seconds" in f]
     if sums:
         figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
@@ -54,8 +63,7 @@ def plot_figures(figures: list[dict[str, Any]], folder: str | os.PathLike[str]) 
         axes.set(xscale="log", yscale="log", xlabel="entities", ylabel="seconds for the sum of all scores")
         axes.legend()
         made.append(folder / "theorem.png")
-        figure.savefig(made[-1], dpi=150)
-        plt.close(figure)
+        save_figure(figure, made[-1], dpi=150)
     return made
 
 

@@ -134,6 +134,10 @@ class BilinearModel(nn.Module, ABC):
         """Return the products that a score is the sum of, along the last axis: what dropout acts on."""
         return self.tail_query(head_rows, relation_rows) * tail_rows
 
+    def reach(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
+        """Return the largest |φ| of rows whose entries are in size at most these, which are not negative."""
+        return self.summands(head_rows, relation_rows, tail_rows).abs().sum(-1)
+
     def moduli(self, rows: Tensor) -> Tensor:
         """Return the sizes of the numbers that a row is made of, by default its entries: what N3 cubes."""
         return rows.abs()

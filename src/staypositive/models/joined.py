@@ -97,6 +97,12 @@ class Joined(BilinearModel):
         """Return the members' queries side by side."""
         return self._queries("relation_query", self._of_entities(head_rows), self._of_entities(tail_rows))
 
+    def reach(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
+        """Return the members' own, by weight."""
+        heads, tails = self._of_entities(head_rows), self._of_entities(tail_rows)
+        parts = zip(self._each, self.weights, heads, self._of_relations(relation_rows), tails, strict=True)
+        return torch.stack([weight * member.reach(h, r, t) for member, weight, h, r, t in parts]).sum(0)
+
     def extra_settings(self) -> dict[str, Any]:
         """The members."""
         return {"members": [dict(member) for member in self.stated]}

@@ -70,6 +70,11 @@ class TransE(BilinearModel):
         offsets = r_rest + r.square().sum(-1, keepdim=True)
         return self.scale * (offsets / self.dim - (h + r - t).square())
 
+    def reach(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
+        """Return what h + r + t, all of one sign, would give, and the offset, b being (b − ‖r‖²) + ‖r‖²."""
+        (h, _, _), (r, r_rest, _), (t, _, _) = map(self._parts, (head_rows, relation_rows, tail_rows))
+        return self.scale * ((h + r + t).square() + r.square()).sum(-1) + self.scale * r_rest.squeeze(-1)
+
     def moduli(self, rows: Tensor) -> Tensor:
         """Return the sizes of a point's or translation's own coordinates."""
         return rows[..., : self.dim].abs()

@@ -21,6 +21,13 @@ from staypositive.typed import fits, misfit_of
 
 MOST_MANIFEST = 2**20
 """Bytes of `run.json`."""
+MOST_ENTRY, MOST_SCORE = 2.0**30, 2.0**40
+"""The largest row entry and the largest score that weights may lead to, about 10⁹ and 10¹².
+
+Scores are computed in 32 bits, up to 3·10³⁸. Variances square them, and covariances sum squared entries over all
+entities: with these limits, and 10⁹ entities, 10³³ at most. The run of the package has entries up to 0.85 and a bound
+of 26 on its scores, so that both limits lie far from what is trained.
+"""
 
 
 def read_plain(path: Path, most: int) -> bytes:
@@ -42,10 +49,16 @@ def read_plain(path: Path, most: int) -> bytes:
 
 
 def parsed(data: bytes) -> Any:
-    """Read JSON as strictly as it is written, finite numbers and whole characters, so that it can be kept again."""
-    value = json.loads(data, parse_float=_finite, parse_constant=_finite)
-    if b"\\ud" in data.lower():  # half of a surrogate pair can only be spelt so
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    """Read JSON as strictly as it is written, finite numbers and whole characters, so that it can be kept again.
+
+    Anything else is a `ValueError`.
+    """
+    try:
+        value = json.loads(data, parse_float=_finite, parse_constant=_finite)
+        if b"\\ud" in data.lower():  # half of a surrogate pair can only be spelt so
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     return value
 
 
@@ -68,12 +81,42 @@ def filled_model(name: str, settings: Mapping[str, Any], weights: Mapping[str, T
     if wanted != given:
         raise RunError(f"a model of these settings has weights of shape {wanted}, and these are {given}")
     for key, weight in weights.items():
-        if not weight.is_floating_point() or not bool(torch.isfinite(weight).all()):
-            raise RunError(f"the weights of {key} are not finite numbers")
+        if not weight.is_floating_point():
+            raise RunError(f"the weights of {key} are not finite numbers, but {weight.dtype}")
     model = build_model(name, **settings)
     model.load_state_dict(dict(weights))
+    require_bounded(model)
     model.eval()
     return model
+
+
+@torch.no_grad()
+def require_bounded(model: BilinearModel, entities: Tensor | None = None) -> None:
+    """Refuse weights that are not finite, or that lead to scores which 32 bits cannot hold, squared ones included.
+
+    `entities` are the largest weights of any entity in size, by coordinate, where the model has not all of them.
+    """
+    tables = dict(model.named_parameters())
+    largest = {name: largest_weights(table) for name, table in tables.items()}
+    largest |= {} if entities is None else {"entities": entities}
+    for name, sizes in largest.items():
+        if not bool(torch.isfinite(sizes).all()):
+            raise RunError(f"the weights of {name} are not finite numbers of 32 bits")
+    of_entities = model.form_entity_rows(largest["entities"]).abs().double()  # a larger weight has a larger row
+    of_relations = largest_weights(model.relation_rows()).double()
+    entry = max(float(of_entities.max()), float(of_relations.max()))
+    score = 2 * float(model.reach(of_entities, of_relations, of_entities)) + abs(model.prior_score)  # both directions
+    if not entry <= MOST_ENTRY or not score <= MOST_SCORE:
+        raise RunError(
+            f"its weights are too large to compute with: rows have entries up to {entry:.3g} and scores reach up to "
+            f"{score:.3g}, and {MOST_ENTRY:.3g} and {MOST_SCORE:.3g} are the most"
+        )
+
+
+def largest_weights(table: Tensor) -> Tensor:
+    """Return the largest size of an entry in each column of a table."""
+    low, high = (table.float() if table.dtype == torch.bfloat16 else table).aminmax(dim=0)
+    return torch.maximum(-low, high)
 
 
 def require_whole(parts: Any) -> None:

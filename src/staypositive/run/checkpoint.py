@@ -10,17 +10,24 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from staypositive.errors import RunError, SettingError
 from staypositive.graph import KnowledgeGraph
+from staypositive.run.checking import parsed, require_bounded
 from staypositive.run.folder import history_json, read_history
 from staypositive.run.hashed import FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
+from staypositive.run.memory import ran_out_of_memory
 from staypositive.run.settings import Settings
-from staypositive.training import TrainingState
+from staypositive.training import Engine, TrainingState
+from staypositive.typed import fits
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +69,22 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """Keeps the state of one training, of which `identity` says which it is, and `origin` how it came to be."""
+    """Keeps the state of one training, of which `identity` says which it is, and `origin` how it came to be.
 
-    def __init__(self, checkpoint: Checkpoint, identity: Mapping[str, Any], origin: dict[str, Any]) -> None:
+    A state is tried on the `engine` before it is returned, so that one which does not fit is refused by name.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        identity: Mapping[str, Any],
+        origin: dict[str, Any],
+        engine: Engine | None = None,
+        monitor: str = "mrr",
+    ) -> None:
         self.folder = Path(checkpoint.folder)
         self.identity, self.origin = json.loads(to_json(identity)), origin
+        self.engine, self.monitor = engine, monitor
         self.epochs_between, self.seconds_between = checkpoint.interval()
         self.last_save = time.monotonic()
 
@@ -95,18 +113,26 @@ class CheckpointFolder:
         if not CHECKPOINT.is_in(self.folder):
             return None
         contents = CHECKPOINT.load(self.folder)
-        try:
-            about, history = json.loads(contents["training.json"]), read_history(contents["history.json"])
+        with _readable(self.folder):
+            about, history = parsed(contents["training.json"]), read_history(contents["history.json"])
+            is_told = fits(about, dict[str, dict[str, Any]]) and about.keys() >= {"identity", "origin"}
+            if not is_told or not fits(about["identity"].get("epochs"), int):
+                raise RunError("training.json does not say of which training it is")
             require_same(self.folder, about["identity"], self.identity, len(history))
-            state = tensors_from_bytes(contents["state.safetensors"])
-            best = tensors_from_bytes(contents["best.safetensors"])
-            before = about["origin"]
-            self.origin["resumed_after"] = [*before.get("resumed_after", []), len(history)]
-            self._compare_machines(before)
-            self.origin["started"] = before["started"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunError(f"{self.folder} is not a readable checkpoint: {type(error).__name__}: {error}") from error
-        return TrainingState(state, best, history)
+            kept, best = (tensors_from_bytes(contents[role]) for role in ("state.safetensors", "best.safetensors"))
+            state = TrainingState(kept, best, history)
+            if self.engine is not None:
+                require_state(state, self.engine, self.monitor)
+            self._go_on_from(about["origin"], len(history))
+        return state
+
+    def _go_on_from(self, before: dict[str, Any], done: int) -> None:
+        """Take over what was said of the training before."""
+        resumed = before.get("resumed_after", [])
+        if not fits(resumed, tuple[int, ...]) or not fits(before["started"], str):
+            raise RunError("training.json does not say when it was begun and gone on with")
+        self._compare_machines(before)
+        self.origin |= {"resumed_after": [*resumed, done], "started": before["started"]}
 
     def _compare_machines(self, before: Mapping[str, Any]) -> None:
         """Say what may make the last bits differ from those of a training that never stopped."""
@@ -118,12 +144,62 @@ class CheckpointFolder:
             log.warning("the training that goes on had %s: weights may differ in their last bits", "; ".join(other))
 
 
+@torch.no_grad()
+def require_state(state: TrainingState, engine: Engine, monitor: str) -> None:
+    """Refuse a state that does not fit an engine, which is left with it; what it raises says why.
+
+    Names, shapes and types must be those of the engine's own state, and numbers finite; the best epoch must have
+    weights, and a value of the metric that it was chosen by.
+    """
+    best = [record for record in state.history if record.is_best]
+    if bool(best) != bool(state.best_weights) or (best and monitor not in best[-1].validation):
+        raise RunError(f"the best epoch must have weights and a validation by {monitor}")
+    model = engine.model
+    if best:
+        _require_like(state.best_weights, model.state_dict())
+        model.load_state_dict(state.best_weights)
+        require_bounded(model)
+    engine.restore(state.engine)
+    _require_like(state.engine, engine.state())
+    require_bounded(model)
+    steps, batches = int(state.engine["steps"]), getattr(engine, "batches", None)
+    if steps < 0 or (batches is not None and steps != len(state.history) * batches):
+        raise RunError(f"{steps} steps do not go with {len(state.history)} epochs of {batches}")
+
+
+def _require_like(kept: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
+    """Refuse tensors of other names, shapes or types than our own, or with numbers that are not finite."""
+    kinds = [{name: (tuple(of.shape), of.dtype) for name, of in tensors.items()} for tensors in (kept, own)]
+    for name in kinds[0].keys() | kinds[1].keys():
+        came, expected = kinds[0].get(name, "nothing"), kinds[1].get(name, "nothing")
+        if came != expected:
+            raise RunError(f"expected {expected} of {name}, got {came}")
+        if kept[name].is_floating_point() and not bool(torch.isfinite(kept[name]).all()):
+            raise RunError(f"the numbers of {name} are not finite")
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """Say in one error what a checkpoint that is none leads to: hashes say that it is whole, not what it is."""
+    try:
+        yield
+    except SettingError:
+        raise
+    except Exception as error:  # JSON and tensors of any shape
+        if ran_out_of_memory(error):
+            raise
+        said = str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"
+        raise RunError(f"{folder} is not a readable checkpoint: {said}") from error
+
+
 def epochs_done(folder: Path) -> int:
     """Return after which epoch the checkpoint in a folder was made; 0 where there is none."""
     if not CHECKPOINT.is_in(folder):
         return 0
     role = "history.json"
-    return len(read_history(CHECKPOINT.load(folder, (role,))[role]))
+    contents = CHECKPOINT.load(folder, (role,))
+    with _readable(folder):
+        return len(read_history(contents[role]))
 
 
 def identity_of(settings: Settings, graph: KnowledgeGraph, **found: Any) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def fit(
         return Run(graph, model, chosen, result.history, result.best_epoch, origin)
 
     with (
-        _kept(checkpoint, graph, chosen, device, origin) as checkpointer,
+        _kept(checkpoint, graph, chosen, engine, monitor, origin) as checkpointer,
         advising("training", _advice(chosen)),
         SharedCores(device),
     ):
@@ -132,7 +132,8 @@ def _kept(
     checkpoint: Checkpoint | str | os.PathLike[str] | None,
     graph: KnowledgeGraph,
     settings: Settings,
-    device: torch.device,
+    engine: Engine,
+    monitor: str,
     origin: dict[str, Any],
 ) -> Iterator[CheckpointFolder | None]:
     """Hold the folder of a checkpoint while training; None where there is to be none."""
@@ -140,10 +141,11 @@ def _kept(
         yield None
         return
     wanted = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    device = engine.model.entities.device
     found = {"device": device.type, "engine": origin["engine"], "start_from": origin.get("start_from")}
     CHECKPOINT.require_writable(Path(wanted.folder))
     with locked(Path(wanted.folder)):
-        yield CheckpointFolder(wanted, identity_of(settings, graph, **found), origin)
+        yield CheckpointFolder(wanted, identity_of(settings, graph, **found), origin, engine, monitor)
 
 
 def _advice(settings: Settings) -> str:

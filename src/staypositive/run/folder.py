@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,14 @@ from staypositive.calibration import Calibrator, calibrator_from_dict
 from staypositive.errors import RunError, SettingError
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel
-from staypositive.run.checking import filled_model, outline, parsed, require_whole
+from staypositive.run.checking import filled_model, outline, parsed, require_bounded, require_whole
 from staypositive.run.hashed import Contents, FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
 from staypositive.run.kept_graph import STREAMED, graph_contents, read_graph
 from staypositive.run.packaged import packaged_runs
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
-from staypositive.typed import fits
+from staypositive.typed import fits, misfit_of
+from staypositive.version import __version__
 
 CHECKPOINT_ROOM = "checkpoint"
 """The subfolder of a run's folder in which the state of its training is put aside."""
@@ -52,47 +53,59 @@ class RunParts:
     metrics: dict[str, Any]
     calibrator: Calibrator | None
     provenance: dict[str, Any]
+    hashes: dict[str, str] = field(default_factory=dict)
+    """The SHA-256 of each file that it was read from, by role."""
 
 
-def save_parts(
-    folder: str | os.PathLike[str],
-    *,
-    graph: KnowledgeGraph,
-    model: BilinearModel,
-    settings: Settings,
-    history: Sequence[EpochRecord],
-    metrics: dict[str, Any],
-    calibrator: Calibrator | None,
-    best_epoch: int,
-    provenance: dict[str, Any],
-    precision: str = "float32",
-) -> Path:
+def save_parts(folder: str | os.PathLike[str], parts: RunParts, precision: str = "float32") -> Path:
     """Write all parts, then the manifest that makes them count; `precision` is how weights are kept."""
     if precision not in KEPT_PRECISIONS:
         raise SettingError(f"weights are kept as {' or '.join(KEPT_PRECISIONS)}, got {precision!r}")
-    kept = getattr(torch, precision)
-    weights = {name: weight.to(kept) for name, weight in model.state_dict().items()}
-    parts = RunParts(graph, model, settings, tuple(history), best_epoch, metrics, calibrator, provenance)
+    weights = {name: weight.to(getattr(torch, precision)) for name, weight in parts.model.state_dict().items()}
+    try:
+        require_bounded(parts.model)
+        for name, weight in weights.items():
+            if not bool(torch.isfinite(weight).all()):
+                raise RunError(f"the weights of {name} are too large for {precision}")
+    except RunError as error:
+        raise RunError(f"the run is not written to {folder}: {error}") from None
     return save_with(folder, parts, {WEIGHTS: tensors_to_bytes(weights)})
 
 
 def save_with(folder: str | os.PathLike[str], parts: RunParts, weights: Contents) -> Path:
     """Write parts of which the model may be an outline, and the weights, or what stands in their place."""
-    folder, graph, calibrator = Path(folder), parts.graph, parts.calibrator
+    folder, graph = Path(folder), parts.graph
     provenance = parts.provenance | {"best_epoch": parts.best_epoch, "graph_notes": list(graph.notes)}
-    contents: dict[str, bytes | Iterable[bytes]] = {
-        **weights,
-        **graph_contents(graph, folder),
-        "settings.json": to_json({"settings": parts.settings.as_dict(), "model": parts.model.settings()}),
-        "history.json": history_json(parts.history),
-        "metrics.json": to_json(parts.metrics),
-        "provenance.json": to_json(provenance),
-    }
-    if calibrator is not None:
-        contents["calibrator.json"] = to_json(calibrator.as_dict())
+    try:
+        contents: dict[str, bytes | Iterable[bytes]] = {
+            **weights,
+            **graph_contents(graph, folder),
+            "settings.json": to_json({"settings": parts.settings.as_dict(), "model": parts.model.settings()}),
+            "history.json": history_json(parts.history),
+            "provenance.json": to_json(provenance),
+            **_results(parts.metrics, parts.calibrator),
+        }
+    except ValueError as error:  # what JSON cannot hold could not be read again
+        raise RunError(f"the run is not written to {folder}: {error}") from error
     format = 3 if SHARDS in contents else 2 if STREAMED in contents else 1
     RUN.save(folder, contents, provenance.get("version", ""), format)
     return folder
+
+
+def save_results(
+    folder: str | os.PathLike[str], metrics: dict[str, Any], calibrator: Calibrator | None, same: Mapping[str, str]
+) -> None:
+    """Write metrics and calibrator to a run's folder; all else stays as it is, `same` being the hashes it has."""
+    try:
+        contents = _results(metrics, calibrator)
+    except ValueError as error:
+        raise RunError(f"results are not written to {folder}: {error}") from error
+    RUN.update(Path(folder), contents, __version__, same)
+
+
+def _results(metrics: dict[str, Any], calibrator: Calibrator | None) -> dict[str, bytes]:
+    measured = {"metrics.json": to_json(metrics)}
+    return measured | ({} if calibrator is None else {"calibrator.json": to_json(calibrator.as_dict())})
 
 
 def load_parts(folder: str | os.PathLike[str]) -> RunParts:
@@ -103,12 +116,13 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
             f"the weights of {folder} are in shards, since they did not fit in one process's memory: `staypositive "
             "gather` makes it a run as any other, and under torchrun `evaluate` and `discover` take it as it is"
         )
-    contents = RUN.load(folder)
+    contents, files = RUN.load_with_files(folder)
 
     def filled(name: str, settings: dict[str, Any]) -> BilinearModel:
         return filled_model(name, settings, tensors_from_bytes(contents[WEIGHTS]))
 
-    return _read_parts(folder, contents, filled)
+    hashes = {role: entry["sha256"] for role, entry in files.items()}
+    return replace(_read_parts(folder, contents, filled), hashes=hashes)
 
 
 def load_in_shards(folder: Path) -> tuple[RunParts, dict[str, Any]]:
@@ -119,7 +133,10 @@ def load_in_shards(folder: Path) -> tuple[RunParts, dict[str, Any]]:
         )
     contents = RUN.load(folder)
     parts = _read_parts(folder, contents, outline)
-    stated = parsed(contents[SHARDS])
+    try:
+        stated = parsed(contents[SHARDS])
+    except ValueError as error:
+        raise RunError(f"{folder} is not a readable run: {SHARDS}: {error}") from None
     if not fits(stated, dict[str, str]) or stated.keys() != {"folder", "checkpoint", "sha256"}:
         raise RunError(f"{folder} is not a readable run: {SHARDS} does not say where its weights are")
     return parts, stated
@@ -164,5 +181,20 @@ def history_json(history: Sequence[EpochRecord]) -> bytes:
 
 
 def read_history(data: bytes) -> tuple[EpochRecord, ...]:
-    """Return the history that `history_json` wrote."""
-    return tuple(EpochRecord(**record) for record in parsed(data))
+    """Return the history that `history_json` wrote; `ValueError` where it did not."""
+    return records_of(parsed(data))
+
+
+def records_of(stated: Any) -> tuple[EpochRecord, ...]:
+    """Return the epochs that JSON states, from the first on; `ValueError` where it does not."""
+    if not fits(stated, tuple[dict[str, Any], ...]):
+        raise ValueError("a history is a list of epochs")
+    try:
+        history = tuple(EpochRecord(**record) for record in stated)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    for number, record in enumerate(history, 1):
+        wrong = misfit_of(record) or ("" if record.epoch == number else f"it is numbered {record.epoch}")
+        if wrong:
+            raise ValueError(f"epoch {number} of the history: {wrong}")
+    return history

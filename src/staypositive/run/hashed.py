@@ -28,6 +28,8 @@ from staypositive.run.locking import LOCK, locked
 
 Contents = Mapping[str, bytes | Iterable[bytes]]
 """What to keep by role: bytes, or pieces of what is too large to have at once."""
+Files = dict[str, dict[str, Any]]
+"""What a manifest says of each role's file: `file`, `sha256` and `bytes`."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class FolderKind:
 
     def owns(self, path: Path) -> bool:
         """Whether a file is of a save, finished or cut short; nobody else's may ever match."""
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             return path.name in self.rooms
         return path.name == LOCK or self._own_names.fullmatch(path.name) is not None
 
@@ -65,17 +67,34 @@ class FolderKind:
 
         `format` is that of the contents, where an earlier one than this kind's will do.
         """
+        self._write(folder, contents, {}, writer, format or self.format)
+
+    def update(self, folder: Path, contents: Contents, writer: str, same: Mapping[str, str] | None = None) -> None:
+        """Write some files anew and leave the others untouched.
+
+        `same` are SHA-256s by role that the others must still have: what is written was made from them.
+        """
+        with locked(folder):
+            format, files = self._manifest(folder)
+            if any(files.get(role, {}).get("sha256") != digest for role, digest in (same or {}).items()):
+                raise RunError(f"the {self.name} in {folder} was replaced meanwhile, so nothing is kept in it")
+            self._write(folder, contents, files, writer, format)
+
+    def _write(self, folder: Path, contents: Contents, others: Files, writer: str, format: int) -> None:
         self.require_writable(folder)
         with locked(folder):
             self._sweep(folder)  # what a save that was cut short has left may be the room that this one needs
             try:
-                files = {role: _write_hashed(folder, role, data) for role, data in contents.items()}
-                manifest = {"format": format or self.format, "writer": writer, "files": files}
+                files = others | {role: _write_hashed(folder, role, data) for role, data in contents.items()}
+                manifest = {"format": format, "writer": writer, "files": files}
                 write_atomic(folder / self.manifest, to_json(manifest | {"sha256": sha256_bytes(to_json(manifest))}))
                 sync_folder(folder)  # the new names are on disk before the old ones go
             except OSError as error:
                 self._sweep(folder)
                 raise RunError(f"cannot write the {self.name} to {folder}: {error.strerror or error}") from error
+            except RunError:
+                self._sweep(folder)
+                raise
             self._sweep(folder)
 
     def require_own(self, folder: Path) -> None:
@@ -91,6 +110,8 @@ class FolderKind:
 
     def require_writable(self, folder: Path) -> None:
         """Find out, before hours of work, whether something can be kept in a folder."""
+        for room in self.rooms:
+            require_no_link(folder / room)
         try:
             self.require_own(folder)
             folder.mkdir(parents=True, exist_ok=True)
@@ -101,6 +122,7 @@ class FolderKind:
 
     def clear(self, folder: Path) -> None:
         """Remove what is ours, the manifest first; the folder too, if nothing else is in it."""
+        require_no_link(folder)
         if not folder.is_dir():
             return
         with locked(folder):
@@ -127,17 +149,25 @@ class FolderKind:
 
     def load(self, folder: Path, roles: Container[str] | None = None) -> dict[str, bytes]:
         """Read and check all files, or those of some roles, by role; a save that comes amidst is waited for."""
+        return self.load_with_files(folder, roles)[0]
+
+    def load_with_files(self, folder: Path, roles: Container[str] | None = None) -> tuple[dict[str, bytes], Files]:
+        """Do what `load` does, and return what the manifest said of the files that were read too."""
         while True:
             files = self.files(folder)
             wanted = {role: entry for role, entry in files.items() if roles is None or role in roles}
             try:
-                return {role: self._read_checked(folder, role, entry) for role, entry in wanted.items()}
+                return {role: self._read_checked(folder, role, entry) for role, entry in wanted.items()}, wanted
             except RunError:
                 if self.files(folder) == files:  # else a save has just replaced what we were reading
                     raise
 
-    def files(self, folder: Path) -> dict[str, dict[str, Any]]:
-        """Return what the manifest says of each role's file: `file`, `sha256` and `bytes`."""
+    def files(self, folder: Path) -> Files:
+        """Return what the manifest says of each role's file."""
+        return self._manifest(folder)[1]
+
+    def _manifest(self, folder: Path) -> tuple[int, Files]:
+        """Return the format and the files."""
         path = folder / self.manifest
         try:
             manifest = parsed(read_plain(path, MOST_MANIFEST))
@@ -158,7 +188,7 @@ class FolderKind:
             raise RunError(f"{path} is damaged: its contents do not have the hash that it states")
         if not set(files) <= set(self.roles) or not all(isinstance(entry, dict) for entry in files.values()):
             raise RunError(f"{path} is damaged: it names files that no {self.name} has")
-        return files
+        return found, files
 
     def _read_checked(self, folder: Path, role: str, entry: dict[str, Any]) -> bytes:
         name = str(entry.get("file", ""))
@@ -177,9 +207,18 @@ class FolderKind:
         return data
 
 
+def require_no_link(folder: Path) -> None:
+    """Refuse a folder that is a link: files that are removed or replaced in it could be anybody's."""
+    if folder.is_symlink():
+        raise RunError(f"{folder} is a link, and nothing is written to or removed from linked folders; remove it")
+
+
 def to_json(value: Any) -> bytes:
-    """Return a value as our files hold it."""
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+    """Return a value as our files hold it; `ValueError` where they cannot, as of numbers that are not finite."""
+    try:
+        return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def tensors_to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
@@ -226,6 +265,6 @@ def _write_hashed(folder: Path, role: str, data: bytes | Iterable[bytes]) -> dic
         return {"file": path.name, "sha256": pieces.digest.hexdigest(), "bytes": pieces.size}
     digest = sha256_bytes(data)
     path = place(digest)
-    if not path.exists() or path.read_bytes() != data:
+    if path.is_symlink() or not path.is_file() or path.read_bytes() != data:
         write_atomic(path, data)
     return {"file": path.name, "sha256": digest, "bytes": len(data)}

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from staypositive.errors import RunError
+from staypositive.files import open_plain
 
 try:
     import fcntl
@@ -53,9 +54,10 @@ def _take(folder: Path) -> int | None:
     path = folder / LOCK
     while fcntl is not None:
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            handle = open_plain(path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
-            raise RunError(f"cannot write to {folder}: {error.strerror or error}") from error
+            of = path if path.exists() or path.is_symlink() else folder
+            raise RunError(f"cannot write to {of}: {error.strerror or error}") from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -67,7 +69,7 @@ def _take(folder: Path) -> int | None:
                 f"{folder} is being written to by another process{f' (pid {holder})' if holder else ''}; "
                 "wait until it is done, or choose another folder"
             ) from None
-        if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+        if path.exists() and os.path.samestat(os.fstat(handle), path.lstat()):
             os.ftruncate(handle, 0)
             os.write(handle, f"{os.getpid()}\n".encode())
             return handle

@@ -30,7 +30,7 @@ from staypositive.inference import (
     support_table,
 )
 from staypositive.models import BilinearModel, Scorer, build_model
-from staypositive.run.folder import load_parts, save_parts
+from staypositive.run.folder import WEIGHTS, RunParts, load_parts, save_parts, save_results
 from staypositive.run.growing import carry_over, require_free_rows, require_reached
 from staypositive.run.measuring import (
     FILTERS,
@@ -72,6 +72,7 @@ class Run:
         self.metrics = metrics or {}
         self.calibrator = calibrator
         self.ranks: dict[str, Ranks] = {}
+        self.hashes: dict[str, str] = {}
 
     def __repr__(self) -> str:
         objective = self.settings.objective.name
@@ -273,18 +274,15 @@ class Run:
 
         `precision="float16"` halves the weights on disk; they are computed with in 32 bits again.
         """
-        return save_parts(
-            folder,
-            graph=self.graph,
-            model=self.model,
-            settings=self.settings,
-            history=self.history,
-            metrics=self.metrics,
-            calibrator=self.calibrator,
-            best_epoch=self.best_epoch,
-            provenance=self.provenance,
-            precision=precision,
-        )
+        parts = RunParts(
+            self.graph, self.model, self.settings, self.history, self.best_epoch, self.metrics, self.calibrator,
+            self.provenance,
+        )  # fmt: skip
+        return save_parts(folder, parts, precision)
+
+    def save_results(self, folder: str | os.PathLike[str]) -> None:
+        """Write metrics and calibrator to the folder that the run was read from; all else there stays as it is."""
+        save_results(folder, self.metrics, self.calibrator, {WEIGHTS: self.hashes.get(WEIGHTS, "")})
 
 
 @checked
@@ -294,13 +292,9 @@ def load_run(folder: str | os.PathLike[str]) -> Run:
     A missing, damaged or too new one is a `RunError` that says so.
     """
     parts = load_parts(find_run(folder))
-    return Run(
-        parts.graph,
-        parts.model,
-        parts.settings,
-        parts.history,
-        parts.best_epoch,
-        parts.provenance,
-        metrics=parts.metrics,
-        calibrator=parts.calibrator,
-    )
+    run = Run(
+        parts.graph, parts.model, parts.settings, parts.history, parts.best_epoch, parts.provenance,
+        metrics=parts.metrics, calibrator=parts.calibrator,
+    )  # fmt: skip
+    run.hashes = parts.hashes
+    return run

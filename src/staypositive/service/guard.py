@@ -21,6 +21,11 @@ log = logging.getLogger(__name__)
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 OPEN_PATHS = frozenset({"/", "/docs", "/health", "/ready"})
 """What needs no token: the page itself holds nothing of the run."""
+SINGLE = ("host", "content-length", "content-type", "transfer-encoding", "authorization")
+"""Headers that mean something here, and nothing certain when they come twice."""
+CLOSE = {"connection": "close"}
+Refusal = tuple[int, dict[str, object], dict[str, str]]
+"""Status, body and headers of an answer to a request that may not come in."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -74,7 +79,7 @@ class Guard:
 
         self.metrics.in_flight += 1
         try:
-            refusal = self._refusal(scope["path"], Headers(scope=scope))
+            refusal = _ambiguity(scope) or self._refusal(scope["path"], Headers(scope=scope))
             if refusal is not None:
                 await _answer(sending, *refusal)
                 return
@@ -95,7 +100,7 @@ class Guard:
             path = scope["path"] if scope["path"] in self.paths else "other"
             self.metrics.record(path, status or 500, time.perf_counter() - began)
 
-    def _refusal(self, path: str, headers: Headers) -> tuple[int, dict[str, object], dict[str, str]] | None:
+    def _refusal(self, path: str, headers: Headers) -> Refusal | None:
         """Return the answer to a request that may not come in."""
         if self.token is None and _name(headers.get("host", "")) not in self.hosts:  # a rebound name, in a browser
             return 421, failure("host", "this service answers to its own address alone"), {}
@@ -128,10 +133,21 @@ class Body:
         return message
 
 
-def _late(seconds: float, by_client: bool) -> tuple[int, dict[str, object], dict[str, str]]:
+def _ambiguity(scope: Scope) -> Refusal | None:
+    """Return the answer to a request that two readers could understand in two ways."""
+    headers = Headers(scope=scope)
+    twice = next((name for name in SINGLE if len(headers.getlist(name)) > 1), None)
+    if twice is not None:
+        return 400, failure("bad_request", f"the header {twice} came more than once; send it once"), CLOSE
+    if scope["http_version"] != "1.0" and not headers.get("host"):
+        return 400, failure("bad_request", "the header host is missing; send it once"), CLOSE
+    return None
+
+
+def _late(seconds: float, by_client: bool) -> Refusal:
     """Return the answer to a request whose time is over, which is the client's fault if its body was waited for."""
     if by_client:
-        return 408, failure("slow", f"the body did not come within {seconds:g} seconds"), {"connection": "close"}
+        return 408, failure("slow", f"the body did not come within {seconds:g} seconds"), CLOSE
     return 504, failure("timeout", f"this took longer than {seconds:g} seconds; ask for less"), {}
 
 

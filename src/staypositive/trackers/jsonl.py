@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from staypositive.files import open_plain
 from staypositive.trackers.tracker import Facts, Tracker
 
 
@@ -20,7 +22,8 @@ class JsonLines(Tracker):
     def open(self, epochs: int) -> None:
         """Open the file and say what is trained."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._stream = self.path.open("a", encoding="utf-8")
+        handle = open_plain(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._stream = os.fdopen(handle, "a", encoding="utf-8")
         self._line({"event": "start", "epochs": epochs, **self.about})
 
     def write(self, epoch: int, numbers: Mapping[str, float]) -> None:

@@ -16,7 +16,7 @@ from staypositive.models import BilinearModel
 from staypositive.objectives import Objective, SecondMoment
 from staypositive.objectives.population import Population, gram_is_less_work, spread
 from staypositive.training.engine import ReferenceEngine, leaf
-from staypositive.training.state import State
+from staypositive.training.state import State, copy_into
 
 
 class MomentEngine(ReferenceEngine):
@@ -75,8 +75,9 @@ class SpreadEngine(ReferenceEngine):
     def restore(self, state: State) -> None:
         """Go on from where `state` was taken; G goes on as it was, rounding included."""
         super().restore(state)
-        for name in self._FORMED & state.keys():
-            setattr(self, name, state[name].to(self.facts.device, copy=True))
+        if self.steps:
+            self._form_gram()
+            copy_into({name: getattr(self, name) for name in self._FORMED}, state)
 
     def _step(self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor) -> dict[str, Tensor]:
         model, objective = self.model, self.objective

@@ -177,6 +177,9 @@ def alone(storage: str) -> Iterator[None]:
     if not is_file:
         yield
         return
+    for path in (file, f"{file}.lock"):
+        if Path(path).is_symlink():  # which SQLite would follow, and write to what it leads to
+            raise InputError(f"{path} is a link, and nothing is written through links; give another --storage")
     with closing(sqlite3.connect(f"{file}.lock", timeout=600, isolation_level=None)) as lock:
         lock.execute("BEGIN EXCLUSIVE")
         yield

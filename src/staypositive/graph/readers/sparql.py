@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import re
@@ -14,6 +15,7 @@ from typing import Any
 
 from staypositive.errors import DownloadError, InputError, SettingError, StayPositiveError
 from staypositive.graph.labelled import LabelledTriples, Place, require_labels
+from staypositive.graph.readers.deadline import Deadline
 from staypositive.graph.readers.rdf import add_quads, import_pyoxigraph
 from staypositive.graph.readers.tables import find_columns
 from staypositive.graph.readers.terms import RdfTerms, Statements, literal_label
@@ -36,7 +38,8 @@ class Sparql:
     It is asked for in pages of `page` rows, by LIMIT and OFFSET, unless it has one of these itself; pages are parts
     of one answer only if the endpoint keeps an order, which ORDER BY makes sure of. A SELECT goes on after the rows
     that came, so an endpoint may give fewer than asked for; of a CONSTRUCT's solutions it must give whole pages. A
-    request that takes longer than `timeout` seconds, or fails at the server, is tried `retries` times more.
+    page that takes longer than `timeout` seconds from request to last byte, is cut short, or fails at the server, is
+    asked for `retries` times more.
     """
 
     endpoint: str
@@ -113,30 +116,46 @@ def _post(asked: Sparql, query: str) -> bytes:
     for attempt in range(asked.retries + 1):
         if attempt:
             time.sleep(min(2.0**attempt / 4, 10))
-        try:
-            with urllib.request.urlopen(request, timeout=asked.timeout) as answer:
-                return _bounded(answer.read(MOST_BYTES + 1), asked.endpoint)
-        except urllib.error.HTTPError as error:
-            said = f"{asked.endpoint} answered {error.code}: {_excerpt(error)}"
-            if error.code not in _AGAIN:
-                raise DownloadError(said) from None
-        except TimeoutError:
-            said = (
-                f"{asked.endpoint} did not answer within {asked.timeout:g} s; ask for smaller pages, or wait longer"
-            )
-        except OSError as error:
-            said = f"{asked.endpoint} cannot be reached: {getattr(error, 'reason', error)}"
-    raise DownloadError(said)
+        with Deadline(asked.timeout) as deadline:
+            try:
+                with deadline.opener.open(request, timeout=asked.timeout) as answer:
+                    body = _whole(answer, asked.endpoint)
+                if not deadline.is_over:  # else it may have been shut in the middle
+                    return body
+                said = "did not answer"
+            except urllib.error.HTTPError as error:
+                said = f"answered {error.code}: {_excerpt(error)}"
+                if error.code not in _AGAIN:
+                    raise DownloadError(f"{asked.endpoint} {said}") from None
+            except http.client.IncompleteRead as error:
+                said = f"cut its answer short: {_cut(error)}; ask for smaller pages"
+            except (OSError, http.client.HTTPException) as error:
+                said = f"cannot be reached: {getattr(error, 'reason', error)}"
+            if deadline.is_over:
+                said = f"did not answer within {asked.timeout:g} s; ask for smaller pages, or wait longer"
+    raise DownloadError(f"{asked.endpoint} {said}")
 
 
-def _bounded(body: bytes, endpoint: str) -> bytes:
+def _whole(answer: http.client.HTTPResponse, endpoint: str) -> bytes:
+    """Return the body of an answer: not more of it than a page may have, and not less than its head says."""
+    body = answer.read(MOST_BYTES + 1)
     if len(body) > MOST_BYTES:
         raise DownloadError(f"{endpoint} answered with more than {MOST_BYTES:,} bytes; ask for smaller pages")
+    if answer.length:  # bytes that were announced and did not come
+        raise http.client.IncompleteRead(body, answer.length)
     return body
 
 
+def _cut(error: http.client.IncompleteRead) -> str:
+    came = f"{len(error.partial):,} bytes came"
+    return came if error.expected is None else f"{came}, and {error.expected:,} more were announced"
+
+
 def _excerpt(error: urllib.error.HTTPError) -> str:
-    return error.read(300).decode("utf-8", "replace").strip() or str(error.reason)
+    try:
+        return error.read(300).decode("utf-8", "replace").strip() or str(error.reason)
+    except (OSError, http.client.HTTPException):
+        return str(error.reason)
 
 
 def _add_bindings(answer: bytes, statements: Statements) -> None:

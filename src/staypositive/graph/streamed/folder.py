@@ -34,12 +34,15 @@ def is_streamed(folder: Path) -> bool:
 @contextmanager
 def new_folder(out: Path, force: bool) -> Iterator[Path]:
     """Give a folder to work in, which takes its final name when all went well."""
+    work = out.with_name(f"{out.name}.part")
+    for path in (out, work):
+        if path.is_symlink():
+            raise InputError(f"{path} is a link, and linked folders are neither written to nor replaced; remove it")
     if is_streamed(out):
         if not force:
             raise InputError(f"{out} already holds a streamed graph; use --force to replace it, or another folder")
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} holds other files; choose another folder")
-    work = out.with_name(f"{out.name}.part")
     if work.exists() and not (work / MARK).exists():
         raise InputError(f"{work} is in the way, and is not of an ingestion cut short; move it")
     shutil.rmtree(work, ignore_errors=True)
