@@ -93,8 +93,9 @@ def misfit_of(instance: Any) -> str:
 def annotations_of(kind: Any) -> dict[str, Any]:
     """Return the annotations of a dataclass's fields, or of a function's arguments, by name."""
     if not dataclasses.is_dataclass(kind):  # what a function returns may be known to type checkers alone
-        texts = {name: text for name, text in kind.__annotations__.items() if name != "return"}
-        return {name: eval(text, kind.__globals__) if isinstance(text, str) else text for name, text in texts.items()}
+        takes = types.FunctionType(kind.__code__, kind.__globals__)
+        takes.__annotations__ = {name: text for name, text in kind.__annotations__.items() if name != "return"}
+        return get_type_hints(takes)
     hints = get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind)]
     return {name: hints[name] for name in names if get_origin(hints[name]) is not ClassVar}

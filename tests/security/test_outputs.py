@@ -15,6 +15,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pandas as pd
+import numpy as np
 import pytest
 
 import staypositive as sp
@@ -210,6 +211,7 @@ def test_every_command_that_writes_a_table_can_make_it_safe(
 def test_a_stopped_search_goes_on_with_the_same_labels(hostile_run: sp.Run, tmp_path: Path) -> None:
     table = hostile_run.predict(head=HOSTILE[0], relation="=r()", top=len(HOSTILE))
     table = table.assign(head=HOSTILE[0], relation="=r()")[["head", "relation", "tail", "probability", "score"]]
+    table = table.assign(log_odds=-np.arange(len(table)), h=0, r=0, t=np.arange(len(table)))
     Partial(tmp_path / "x.tsv", {"a": 1}).add(0, table)
     assert Partial(tmp_path / "x.tsv", {"a": 1}).table()["tail"].tolist() == table["tail"].tolist()
 

@@ -166,7 +166,7 @@ class Partial:
         if self.folder is not None:
             write_table(table, self.folder / f"{relation}.tsv")
 
-    def table(self, top: int | None) -> pd.DataFrame:
+    def table(self, top: int | None = None) -> pd.DataFrame:
         """Return all that was found, or so many, most likely first."""
         import pandas as pd
 
