@@ -1,0 +1,124 @@
+"""Seconds per epoch of CPU training on an idle machine and beside other programs, by how waiting threads wait.
+
+    python benchmarks/busy.py [--rounds 3] [--index results/index.csv]
+
+All sides train the same two models on CoDEx-S in turn, in processes of their own. Run it on a machine that does
+nothing else: the neighbours are part of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+INDEX = Path(__file__).resolve().parents[1] / "results" / "index.csv"
+WORKLOADS: dict[str, dict[str, Any]] = {
+    "torch": {"model": "complex", "objective": "second-moment", "dim": 128, "likelihood_weight": 0.3, "epochs": 3},
+    "numba": {"model": "distmult", "objective": "stay-positive", "dim": 200, "epochs": 60},
+}
+SIDES = ("shared cores", "always spinning", "never spinning", "one thread")
+LOOP = "while True: pass"
+THREADED = "import torch\na = torch.rand(600, 600)\nwhile True: a = (a @ a).tanh_()"
+NEIGHBOURS = {
+    "idle": [],
+    "two single-threaded programs": [LOOP, LOOP],
+    "one multi-threaded program": [THREADED],
+    "two multi-threaded programs": [THREADED, THREADED],
+}
+LIMIT = 300
+"""Seconds after which a training is given up; its time is then at least this over its epochs."""
+
+
+@contextmanager
+def running(program: str) -> Iterator[None]:
+    """Let a neighbour run meanwhile."""
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def train(workload: str, side: str) -> None:
+    """Train in this process, and print the mean seconds of its epochs."""
+    import torch
+
+    import staypositive as sp
+    from staypositive.run import fitting
+
+    if side == "always spinning":
+        fitting.SharedCores = contextlib.nullcontext  # type: ignore[misc]
+    settings = WORKLOADS[workload] | {"threads": 1 if side == "one thread" else torch.get_num_threads()}
+    graph = sp.load_graph("CoDEx-S")
+    sp.fit(sp.load_graph("geo"), **settings | {"epochs": 1})  # compiles, outside the measurement
+    run = sp.fit(graph, **settings, validate_every=1000, seed=0)
+    print(json.dumps(statistics.mean(record.seconds for record in run.history)))
+
+
+def measured(workload: str, side: str) -> float:
+    """Return the seconds per epoch of one side, in a process of its own."""
+    environment = os.environ | ({"GOMP_SPINCOUNT": "0"} if side == "never spinning" else {})
+    command = [sys.executable, __file__, "--workload", workload, "--side", side]
+    try:
+        done = subprocess.run(
+            command, env=environment, check=True, stdout=subprocess.PIPE, encoding="utf-8", timeout=LIMIT
+        )
+    except subprocess.TimeoutExpired:
+        return LIMIT / WORKLOADS[workload]["epochs"]
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> None:
+    """Measure every side beside every neighbour; print, and record the medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--index", type=Path, default=INDEX)
+    parser.add_argument("--workload", choices=WORKLOADS, help=argparse.SUPPRESS)
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.side:
+        train(chosen.workload, chosen.side)
+        return
+    times: dict[tuple[str, str, str], list[float]] = {}
+    for _, (beside, programs), workload, side in itertools.product(
+        range(chosen.rounds), NEIGHBOURS.items(), WORKLOADS, SIDES
+    ):
+        with ExitStack() as stack:
+            for program in programs:
+                stack.enter_context(running(program))
+            times.setdefault((beside, workload, side), []).append(measured(workload, side))
+        print(beside, workload, side, f"{times[beside, workload, side][-1]:.3f}", flush=True)
+    _record(times, chosen.rounds, chosen.index)
+
+
+def _record(times: dict[tuple[str, str, str], list[float]], rounds: int, index: Path) -> None:
+    import staypositive as sp
+    from staypositive.experiments import write_rows
+    from staypositive.run.provenance import code_commit
+
+    common: dict[str, Any] = {
+        "experiment": "busy", "dataset": "CoDEx-S", "split": "train", "metric": "epoch_seconds", "unit": "s",
+        "seed": 0, "negatives_drawn": 0, "selected_on": "fixed", "device": f"cpu (x86_64), {os.cpu_count()} cores",
+        "version": sp.__version__, "commit": code_commit(), "data_sha256": sp.load_graph("CoDEx-S").fingerprint,
+        "command": f"python benchmarks/busy.py --rounds {rounds}",
+    }  # fmt: skip
+    rows = []
+    for (beside, workload, side), found in times.items():
+        own = WORKLOADS[workload]
+        about = {"model": own["model"], "objective": own["objective"], "dim": own["dim"]}
+        rows.append(common | about | {"setting": f"{side}; {beside}", "value": statistics.median(found)})
+    write_rows(index, rows)
+
+
+if __name__ == "__main__":
+    main()
