@@ -98,7 +98,7 @@ def test_a_gathered_run_is_the_one_that_fits(run: Path, fitting: sp.Run, tmp_pat
     assert held.predict("p0", "ally").equals(fitting.predict("p0", "ally"))
     assert "Ranking on test" in call("evaluate", run).stdout
     assert "p0" in call("predict", run, "--relation", "ally", "--tail", "p2", "--top", "40").stdout
-    assert json.loads((run / "run.json").read_text())["format"] == 1
+    assert json.loads((run / "run.json").read_text("utf-8"))["format"] == 1
 
 
 def test_few_rows_at_once_are_in_memory(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def alter(path: Path) -> None:
 
 def restate(path: Path) -> None:
     """Write a manifest that has the hash that it states, and is another."""
-    manifest = json.loads(path.read_text())
+    manifest = json.loads(path.read_text("utf-8"))
     del manifest["sha256"]
     manifest["state"]["steps"] += 1
     path.write_bytes(to_json(manifest | {"sha256": sha256_bytes(to_json(manifest))}))
@@ -224,7 +224,7 @@ def test_shards_of_other_shapes_are_refused(run: Path) -> None:
     path = shards(run)[1]
     save_file({name: table[1:].clone() for name, table in load_file(path).items()}, path)
     manifest = path.with_name("manifest.json")
-    stated = json.loads(manifest.read_text())
+    stated = json.loads(manifest.read_text("utf-8"))
     del stated["sha256"]
     stated["files"][path.name] = {"bytes": path.stat().st_size, "sha256": sha256_bytes(path.read_bytes())}
     digest = sha256_bytes(to_json(stated))

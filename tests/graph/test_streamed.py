@@ -313,7 +313,7 @@ def test_arrays_that_are_not_ids(tmp_path: Path, array: np.ndarray, message: str
 def test_files_that_are_no_shards(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no file, no pattern that some file fits, and no folder of shards"):
         ingest(tmp_path / "*.tsv", tmp_path / "out")
-    (tmp_path / "a.csv").write_text("a,r,b\n")
+    (tmp_path / "a.csv").write_text("a,r,b\n", "utf-8")
     with pytest.raises(InputError, match=r"a\.csv cannot be streamed: shards end in \.tsv"):
         ingest(tmp_path / "a.csv", tmp_path / "out")
 
@@ -360,14 +360,14 @@ def test_damage_is_found(tmp_path: Path) -> None:
     labels.unlink()
     with pytest.raises(DataError, match=r"entity-labels\.utf8: missing"):
         open_streamed(out)
-    manifest = json.loads((out / "streamed.json").read_text())
-    (out / "streamed.json").write_text(json.dumps(manifest | {"name": "other"}))
+    manifest = json.loads((out / "streamed.json").read_text("utf-8"))
+    (out / "streamed.json").write_text(json.dumps(manifest | {"name": "other"}), "utf-8")
     with pytest.raises(DataError, match="do not have the hash that it states"):
         open_streamed(out)
-    (out / "streamed.json").write_text(json.dumps(manifest | {"format": 9}))
+    (out / "streamed.json").write_text(json.dumps(manifest | {"format": 9}), "utf-8")
     with pytest.raises(DataError, match="format 9; this staypositive reads up to 1"):
         open_streamed(out)
-    (out / "streamed.json").write_text("{")
+    (out / "streamed.json").write_text("{", "utf-8")
     with pytest.raises(DataError, match="damaged: JSONDecodeError"):
         open_streamed(out)
     with pytest.raises(DataError, match="no streamed graph here"):
@@ -425,6 +425,8 @@ def test_memory_stays_below_the_ceiling(tmp_path: Path) -> None:
     write(tmp_path / "tiny.tsv", [("a", "r", "b")])
     with (tmp_path / "a.tsv").open("w") as stream:
         stream.writelines(rows)
-    done = subprocess.run([sys.executable, "-c", PEAK, str(tmp_path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(tmp_path)], capture_output=True, encoding="utf-8", check=True
+    )
     assert int(done.stdout) < 1.25 * (128 << 20)  # as strings, the labels alone would take more
     assert len(open_streamed(tmp_path / "out").entities) == len(set(heads) | set(tails))

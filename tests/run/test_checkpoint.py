@@ -223,8 +223,8 @@ def test_the_number_of_epochs_may_change_while_it_lies_ahead(tmp_path: Path) -> 
 
 def test_other_threads_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     stop_after(2, tmp_path)
-    manifest = json.loads((tmp_path / "checkpoint.json").read_text())
-    about = json.loads((tmp_path / manifest["files"]["training.json"]["file"]).read_text())
+    manifest = json.loads((tmp_path / "checkpoint.json").read_text("utf-8"))
+    about = json.loads((tmp_path / manifest["files"]["training.json"]["file"]).read_text("utf-8"))
     about["origin"]["threads"] = 64
     kept = CHECKPOINT.load(tmp_path)
     CHECKPOINT.save(tmp_path, kept | {"training.json": hashed.to_json(about)}, "0")
@@ -291,7 +291,7 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing(
 
 def test_what_cannot_be_written_is_said_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("staypositive.training.loop._epoch", lambda *_: pytest.fail("trained"))
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("in the way", "utf-8")
     with pytest.raises(sp.RunError, match=r"cannot write to .*: Not a directory"):
         sp.fit(GRAPH, **SMALL, checkpoint=tmp_path / "file" / "c")
     with pytest.raises(sp.RunError, match="not a checkpoint's"):

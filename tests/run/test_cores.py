@@ -42,12 +42,12 @@ def test_the_count_is_linux_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     state = tmp_path / "stat"
     monkeypatch.setattr(cores, "STATE", state)
     assert cores.free_cores() is None
-    state.write_text("nothing\n")
+    state.write_text("nothing\n", "utf-8")
     assert cores.free_cores() is None
-    state.write_text("cpu  10 0 5 1000 7 0 0 0 0 0\ncpu0 10 0 5 1000 7 0 0 0 0 0\n")
+    state.write_text("cpu  10 0 5 1000 7 0 0 0 0 0\ncpu0 10 0 5 1000 7 0 0 0 0 0\n", "utf-8")
     times = iter([10.0, 10.5])
     monkeypatch.setattr(cores.time, "perf_counter", lambda: next(times))
-    monkeypatch.setattr(cores.time, "sleep", lambda _: state.write_text("cpu  40 0 9 1060 7 0 0 0 0 0\n"))
+    monkeypatch.setattr(cores.time, "sleep", lambda _: state.write_text("cpu  40 0 9 1060 7 0 0 0 0 0\n", "utf-8"))
     assert cores.free_cores() == pytest.approx(60 / 100 / 0.5)
 
 

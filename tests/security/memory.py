@@ -13,7 +13,7 @@ import pytest
 @contextmanager
 def little_memory(room: int = 2**30) -> Iterator[None]:
     """Let the process grow by so much and no more: a bomb that goes off is a `MemoryError` here."""
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    used = int(Path("/proc/self/statm").read_text("utf-8").split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + room, hard))
     try:

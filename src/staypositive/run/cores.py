@@ -44,5 +44,5 @@ def warn_if_busy(device: torch.device) -> None:
 
 
 def _idle_ticks() -> int:
-    first = STATE.read_text().splitlines()[0].split()
+    first = STATE.read_text("utf-8").splitlines()[0].split()
     return int(first[4]) + int(first[5])  # idle, and waiting for a disk
