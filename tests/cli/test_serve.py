@@ -28,7 +28,7 @@ def test_it_serves_until_it_is_stopped() -> None:
             assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
         finally:
             server.terminate()
-            server.communicate(timeout=30)
+            server.communicate(timeout=120)
 
 
 def test_beyond_loopback_it_wants_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
