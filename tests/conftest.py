@@ -46,6 +46,14 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cores() -> Iterator[None]:
+    """Let no training say that other programs use the cores, as they may."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("staypositive.run.cores.STATE", Path(os.devnull) / "stat")
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_logging() -> Iterator[None]:
     """Let no command that a test calls decide what later tests hear."""
