@@ -33,7 +33,7 @@ def world() -> Iterator[World]:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"monitor": "mrr", "objective": "second-moment"}, {"patience": 1, "learning_rate": 1e-9},
+    [{}, {"monitor": "mrr", "objective": "second-moment"}, {"patience": 1, "learning_rate": 1e-30},
      {"objective": "negative-sampling", "negatives": 2}],
 )  # fmt: skip
 def test_one_process_fits_as_fit_does(world: World, planted: sp.KnowledgeGraph, options: dict[str, Any]) -> None:
