@@ -14,9 +14,9 @@ os.environ.setdefault("TRITON_INTERPRET", "1")  # before anything imports triton
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before anything imports torch: cores are shared
 SURROUNDINGS = (
     "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "GITHUB_ACTIONS", "LINES", "NO_COLOR", "PY_COLORS", "TERMINAL_WIDTH",
-    "TTY_COMPATIBLE", "TTY_INTERACTIVE", "LOCAL_RANK", "RANK", "WORLD_SIZE", "STAYPOSITIVE_TOKEN",
+    "TTY_COMPATIBLE", "TTY_INTERACTIVE",
 )  # fmt: skip
-"""What would change what commands print or do: a terminal's wishes, a launcher's ranks, an operator's token."""
+"""What would change what commands print."""
 for variable in SURROUNDINGS:  # before anything imports typer, which looks at some of them once
     os.environ.pop(variable, None)
 os.environ |= {"COLUMNS": "160", "TERM": "xterm"}
@@ -43,6 +43,15 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the tests out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STAYPOSITIVE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_launch() -> Iterator[None]:
+    """Let no launcher of the tests, nor an operator's token, decide what commands do."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "STAYPOSITIVE_TOKEN"):
+            patch.delenv(name, raising=False)
         yield
 
 
