@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 PYKEEN := .venv/.pykeen
 IO := .venv/.io
 
-.PHONY: demo fuzz test test-slow test-gpu test-pykeen test-io test-tune test-browser test-package check lint types layers docs format clean
+.PHONY: demo fuzz test test-portable test-slow test-gpu test-pykeen test-io test-tune test-browser test-package check lint types layers docs format clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -15,8 +15,20 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## train on the embedded graph and look at predictions
 	$(BIN)/python examples/demo.py
 
+SUITE := $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not gpu and not browser"
+
 test: $(STAMP)  ## every test, with coverage, on all cores
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not gpu and not browser" --cov --cov-report=term
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(SUITE) --cov --cov-report=term
+
+# Two machines as unlike as one processor can play: threads, vector instructions, locale, time zone, hashes, terminal.
+PLAIN := OMP_NUM_THREADS=2 ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic \
+	LC_ALL=C PYTHONUTF8=0 PYTHONWARNDEFAULTENCODING=1 TZ=Pacific/Kiritimati PYTHONHASHSEED=1 COLUMNS=40 NO_COLOR=1
+MODERN := OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=avx2 \
+	LC_ALL=C.UTF-8 PYTHONUTF8=1 TZ=America/St_Johns PYTHONHASHSEED=4294967295 COLUMNS=200 FORCE_COLOR=1
+
+test-portable: $(STAMP)  ## every test on two unlike machines that the environment plays; stops at the first that fails
+	$(PLAIN) NUMBA_CACHE_DIR=$(CURDIR)/.venv/numba-plain $(SUITE) || { echo "failed under: $(PLAIN)"; exit 1; }
+	$(MODERN) NUMBA_CACHE_DIR=$(CURDIR)/.venv/numba-modern $(SUITE) || { echo "failed under: $(MODERN)"; exit 1; }
 
 test-slow: $(STAMP)  ## tests that take minutes
 	$(BIN)/python -m pytest -m slow

@@ -43,7 +43,7 @@ def reading() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "facts.tsv"
         ids = DRAW.integers(200_000, size=(1_000_000, 2))
-        path.write_text("".join(f"entity/{h}\trelation/{h % 50}\tentity/{t}\n" for h, t in ids.tolist()))
+        path.write_text("".join(f"entity/{h}\trelation/{h % 50}\tentity/{t}\n" for h, t in ids.tolist()), "utf-8")
         ours = "from staypositive.graph import read_triples as read; read(PATH)"
         pandas = (
             "import numpy as np, pandas as pd;"
@@ -61,7 +61,7 @@ def _alone(code: str) -> tuple[float, float]:
     status = "dict(line.split(':') for line in open('/proc/self/status'))"
     said = f"print(time.perf_counter() - start, int({status}['VmHWM'].split()[0]) / 1024)"
     whole = f"import time; {imports}; start = time.perf_counter(); {work}; {said}"
-    done = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", whole], capture_output=True, encoding="utf-8", check=True)
     seconds, megabytes = map(float, done.stdout.split())
     return seconds, megabytes
 

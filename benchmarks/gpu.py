@@ -44,7 +44,7 @@ def main() -> None:
 
     def keep(figure: bench.Figure) -> None:
         figures.append(figure)
-        chosen.out.write_text(json.dumps(figures, indent=1))
+        chosen.out.write_text(json.dumps(figures, indent=1), "utf-8")
         print({k: round(v, 5) if isinstance(v, float) else v for k, v in figure.items()}, flush=True)
 
     fb = workload(chosen.arrays)

@@ -89,7 +89,7 @@ def finish(case: tuple[str, str, str], folder: Path) -> float:
     process = start(case, folder)
     process.join()
     if process.exitcode != 0:
-        raise SystemExit(f"{case} failed: {folder.with_suffix('.log').read_text()}")
+        raise SystemExit(f"{case} failed: {folder.with_suffix('.log').read_text('utf-8')}")
     return time.perf_counter() - begun
 
 

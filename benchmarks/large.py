@@ -150,7 +150,7 @@ def _peak() -> int:
 
 def _in_child(step: str, arguments: list[str]) -> dict[str, Any]:
     child = [sys.executable, __file__, "--step", step, *arguments]
-    done = subprocess.run(child, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(child, stdout=subprocess.PIPE, encoding="utf-8", check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     print(f"{step}: {json.dumps(found)}", file=sys.stderr)
     return found

@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path)
     chosen = parser.parse_args()
     if chosen.record:
-        print(write_rows(INDEX, json.loads(chosen.record.read_text())), "rows")
+        print(write_rows(INDEX, json.loads(chosen.record.read_text("utf-8"))), "rows")
         return
     rows = []
     lab = Lab(Path(), resolve_device(chosen.device), "python benchmarks/lighter_state.py", chosen.commit)
@@ -66,7 +66,7 @@ def main() -> None:
             )  # fmt: skip
             print(name, state, outcome.settings.seed, outcome.best_epoch, round(outcome.best_value, 4), flush=True)
         if chosen.out:
-            chosen.out.write_text(json.dumps(rows, indent=1))
+            chosen.out.write_text(json.dumps(rows, indent=1), "utf-8")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--commit", required=True, help="the code that ran")
     parser.add_argument("--index", type=Path, default=INDEX)
     chosen = parser.parse_args()
-    about, *figures = json.loads(chosen.figures.read_text())
+    about, *figures = json.loads(chosen.figures.read_text("utf-8"))
     command = "python benchmarks/gpu.py --out figures.json"
     rows = rows_of_figures(figures, about["device"], command, experiment="bench-gpu", commit=chosen.commit)
     print(write_rows(chosen.index, rows), "rows")

@@ -54,7 +54,7 @@ def main() -> None:
     texts = [
         line
         for text in chosen.settings
-        for line in (Path(text[1:]).read_text().splitlines() if text.startswith("@") else [text])
+        for line in (Path(text[1:]).read_text("utf-8").splitlines() if text.startswith("@") else [text])
         if line.strip()
     ]
     graph = _graph(chosen, chosen.dataset)
@@ -188,7 +188,7 @@ def _graph(chosen: argparse.Namespace, name: str) -> KnowledgeGraph:
 def _say(said: dict[str, object], out: Path | None) -> None:
     print(json.dumps(said), flush=True)
     if out:
-        with out.open("a") as file:
+        with out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(said) + "\n")
 
 

@@ -40,7 +40,7 @@ QUERIES = 10_000
 def served(run: Path | str) -> Iterator[int]:
     """Serve a run on a free port, ready to be asked."""
     command = [sys.executable, "-m", "staypositive", "serve", str(run), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as server:
         try:
             assert server.stdout is not None
             found = next(match for line in server.stdout if (match := re.search(r"http://127\.0\.0\.1:(\d+)/", line)))

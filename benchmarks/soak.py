@@ -217,7 +217,9 @@ def _status(held: socket.socket) -> int | str:
 
 
 def _sample(pid: int) -> dict[str, float]:
-    said = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    said = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text("utf-8").splitlines() if ":" in line
+    )
     return {
         "rss_mb": int(said["VmRSS"].split()[0]) / 1024,
         "threads": int(said["Threads"]),
@@ -229,8 +231,8 @@ def _sample(pid: int) -> dict[str, float]:
 def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start the service as a user would; give the process and its address."""
     command = [sys.executable, "-m", "staypositive", "serve", str(folder), "--port", "0", "--timeout", str(PATIENCE)]
-    with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, encoding="utf-8")
         try:
             assert process.stdout is not None
             address = next(line.split()[1] for line in process.stdout if line.startswith("explore"))
@@ -330,7 +332,7 @@ def main() -> None:
             "command": shlex.join(["python", "benchmarks/soak.py", *sys.argv[1:]]),
         }  # fmt: skip
         is_new = not chosen.rows.exists()
-        with chosen.rows.open("a", newline="") as stream:
+        with chosen.rows.open("a", encoding="utf-8", newline="") as stream:
             writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
             if is_new:
                 writer.writeheader()

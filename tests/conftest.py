@@ -11,7 +11,19 @@ from pathlib import Path
 from types import ModuleType
 
 os.environ.setdefault("TRITON_INTERPRET", "1")  # before anything imports triton: GPU kernels run on the CPU here
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before anything imports torch: cores are shared
+SURROUNDINGS = (
+    "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "GITHUB_ACTIONS", "LINES", "NO_COLOR", "PY_COLORS", "TERMINAL_WIDTH",
+    "TTY_COMPATIBLE", "TTY_INTERACTIVE",
+)  # fmt: skip
+"""What would change what commands print."""
+for variable in SURROUNDINGS:  # before anything imports typer, which looks at some of them once
+    os.environ.pop(variable, None)
+os.environ |= {"COLUMNS": "160", "TERM": "xterm"}
+for variable in ("no_proxy", "NO_PROXY"):  # servers of the tests are on the loopback, whatever the network's way out
+    os.environ[variable] = ",".join(filter(None, [os.environ.get(variable), "127.0.0.1", "localhost"]))
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
@@ -20,12 +32,26 @@ import staypositive as sp
 from staypositive.graph.knowledge_graph import encode
 from staypositive.models import MODELS, BilinearModel, build_model
 
+hypothesis.settings.register_profile(  # the same cases everywhere, however slow the machine is
+    "suite", derandomize=True, database=None, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the tests out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STAYPOSITIVE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_launch() -> Iterator[None]:
+    """Let no launcher of the tests, nor an operator's token, decide what commands do."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "STAYPOSITIVE_TOKEN"):
+            patch.delenv(name, raising=False)
         yield
 
 
@@ -38,6 +64,15 @@ def own_logging() -> Iterator[None]:
     for logger, (level, handlers, propagate) in zip(loggers, before, strict=True):
         logger.setLevel(level)
         logger.handlers[:], logger.propagate = handlers, propagate
+
+
+@pytest.fixture(autouse=True)
+def own_threads() -> Iterator[None]:
+    """Let no training that a test asks for decide how many threads later tests have."""
+    before = torch.get_num_threads()
+    yield
+    if torch.get_num_threads() != before:
+        torch.set_num_threads(before)
 
 
 def load_example(name: str) -> ModuleType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staypositive.cli import main
+from staypositive.__main__ import main
 from staypositive.distributed import fitting
 
 if __name__ == "__main__":

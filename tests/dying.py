@@ -10,7 +10,7 @@ import signal
 
 from torch import Tensor
 
-from staypositive.cli import main
+from staypositive.__main__ import main
 from staypositive.distributed import ShardedEngine
 
 

@@ -22,7 +22,7 @@ def torchrun(
     """Run a script, or `-m module`, in several processes of this machine."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     command += [f"--max-restarts={restarts}", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | environment)
+    return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=900, env=os.environ | environment)
 
 
 @contextmanager

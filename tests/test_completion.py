@@ -85,7 +85,7 @@ def test_torch_is_not_loaded(tmp_path: Path) -> None:
     environment = {**os.environ, **said, "STAYPOSITIVE_CACHE": str(tmp_path)}
     for loaded in ("True True", "False False"):
         done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+            [sys.executable, "-c", code], env=environment, capture_output=True, encoding="utf-8", check=True
         )
         assert done.stdout.splitlines()[-1] == loaded
         assert "distmult" in done.stdout
@@ -99,9 +99,9 @@ def test_another_state_of_the_package_takes_the_outlines_place(
         monkeypatch.setattr(completion, "_state", lambda state=state: state)
         completion.kept_outline()
         assert [path.name for path in tmp_path.iterdir()] == [f"completion-{state}.json"]
-    (tmp_path / "completion-after.json").write_text("half")
+    (tmp_path / "completion-after.json").write_text("half", "utf-8")
     assert completion.kept_outline()["names"]["runs"][0][0] == "geo-demo"
-    assert json.loads((tmp_path / "completion-after.json").read_text())["commands"]
+    assert json.loads((tmp_path / "completion-after.json").read_text("utf-8"))["commands"]
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

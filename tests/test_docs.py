@@ -39,7 +39,7 @@ def test_some_pages_have_code() -> None:
 
 def test_tables_come_from_the_index() -> None:
     script = [sys.executable, str(ROOT / "scripts" / "docs_tables.py"), "--check"]
-    done = subprocess.run(script, capture_output=True, text=True)
+    done = subprocess.run(script, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout
 
 

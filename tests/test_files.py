@@ -30,14 +30,14 @@ def test_bytes_and_text_are_written_as_they_are(tmp_path, given, stored):
 
 def test_parent_folders_are_made(tmp_path):
     write_atomic(tmp_path / "a" / "b" / "x", "new")
-    assert (tmp_path / "a" / "b" / "x").read_text() == "new"
+    assert (tmp_path / "a" / "b" / "x").read_text("utf-8") == "new"
     assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["x"]
 
 
 def test_an_old_file_is_replaced_and_nothing_else_is_left(tmp_path):
-    (tmp_path / "x").write_text("a longer old content")
+    (tmp_path / "x").write_text("a longer old content", "utf-8")
     write_atomic(tmp_path / "x", "new")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x": "new"}
+    assert {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()} == {"x": "new"}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
     def fail(*_: object) -> None:
         raise error
 
-    (tmp_path / "x").write_text("old")
+    (tmp_path / "x").write_text("old", "utf-8")
     if step == "fsync":
         monkeypatch.setattr(os, "fsync", fail)
     else:
@@ -58,7 +58,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
     assert caught.value is error
     with pytest.raises(type(error)):
         write_atomic(tmp_path / "y", "new")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x": "old"}
+    assert {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()} == {"x": "old"}
 
 
 def test_the_content_is_on_disk_before_the_name_is_taken(tmp_path, monkeypatch):
@@ -67,9 +67,9 @@ def test_the_content_is_on_disk_before_the_name_is_taken(tmp_path, monkeypatch):
 
     def look(handle: int) -> None:
         real(handle)
-        seen.append((os.fstat(handle).st_size, (tmp_path / "x").read_text()))
+        seen.append((os.fstat(handle).st_size, (tmp_path / "x").read_text("utf-8")))
 
-    (tmp_path / "x").write_text("old")
+    (tmp_path / "x").write_text("old", "utf-8")
     monkeypatch.setattr(os, "fsync", look)
     write_atomic(tmp_path / "x", "newer")
     assert seen == [(5, "old")]

@@ -31,8 +31,10 @@ def test_every_cell_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     pytest.importorskip("ipykernel")
     for variable in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(variable, str(tmp_path / variable.lower()))  # neither read nor write the user's settings
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # several threads would be warned of other programs on their cores
+    monkeypatch.delenv("PYTHONWARNDEFAULTENCODING", raising=False)  # it would be told of Jupyter's own files
     notebook = formats.read(path, as_version=4)
-    client.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    client.NotebookClient(notebook, timeout=900, resources={"metadata": {"path": str(tmp_path)}}).execute()
     said = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in said)
     assert not any(output.get("name") == "stderr" for output in said), "a cell warns"

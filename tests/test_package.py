@@ -89,7 +89,7 @@ def test_the_wheel_works_alone(clean: Path, tmp_path: Path) -> None:
     def run(*words: str, program: str = "staypositive", code: int = 0) -> str:
         environment = bare_environment() | {"STAYPOSITIVE_CACHE": str(tmp_path / "cache")}
         done = subprocess.run(
-            [clean / program, *words], cwd=tmp_path, env=environment, capture_output=True, text=True
+            [clean / program, *words], cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8"
         )
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr

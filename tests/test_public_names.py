@@ -71,7 +71,9 @@ def test_rooms_are_found_and_other_names_are_not() -> None:
 def loaded_by(code: str, *suspects: str) -> list[str]:
     """Return which modules are there once the code has run in a fresh interpreter."""
     asked = f"{code}; import sys; print(*[m for m in {suspects} if m in sys.modules])"
-    return subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    return subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, encoding="utf-8", check=True
+    ).stdout.split()
 
 
 def test_importing_is_light() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from typing import Any
+from typing import Any, TextIO
 
 _ORDERS = "\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff"
 """Delete and C1, line ends, directions, annotations, tags, halves of characters: none of them is ink.
@@ -36,6 +37,13 @@ def visible_json(value: Any) -> str:
     """
     written = json.dumps(value, indent=1, ensure_ascii=False)
     return _HIDDEN_IN_JSON.sub(lambda found: json.dumps(found[0])[1:-1], written)
+
+
+def spell_out_unprintable(*streams: TextIO | None) -> None:
+    """Let output streams write what their encoding lacks as `visible` would, where they would fail otherwise."""
+    for stream in streams:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _spelt(found: re.Match[str]) -> str:

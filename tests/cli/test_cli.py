@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -146,7 +147,7 @@ def test_predict(trained: Path, tmp_path: Path) -> None:
         )
     )
     assert not any(row["known"] for row in unknown)
-    (tmp_path / "labels.txt").write_text("Spain\nItaly\n")
+    (tmp_path / "labels.txt").write_text("Spain\nItaly\n", "utf-8")
     asked = ["predict", trained, "--head", "France", "--relation", "borders", "--json", "--candidates"]
     assert {row["tail"] for row in json.loads(call(*asked, tmp_path / "labels.txt"))} == {"Spain", "Italy"}
     assert len(json.loads(call(*asked, "range", "--prior", "0.01"))) == 10
@@ -154,16 +155,16 @@ def test_predict(trained: Path, tmp_path: Path) -> None:
 
 
 def test_predict_from_a_file_to_a_file(trained: Path, tmp_path: Path) -> None:
-    (tmp_path / "q.tsv").write_text("France\tborders\t?\nFrance\tborders\tSpain\n")
+    (tmp_path / "q.tsv").write_text("France\tborders\t?\nFrance\tborders\tSpain\n", "utf-8")
     text = call("predict", trained, "--queries", tmp_path / "q.tsv", "--out", tmp_path / "a.tsv", "--top", "2")
     assert "3 rows written" in text
-    lines = (tmp_path / "a.tsv").read_text().splitlines()
+    lines = (tmp_path / "a.tsv").read_text("utf-8").splitlines()
     assert lines[0].split("\t") == ["query", "head", "relation", "tail", "rank", "probability", "score", "known"]
     assert len(lines) == 4
 
 
 def test_labels_cannot_speak_rich_markup(tmp_path: Path) -> None:
-    (tmp_path / "g.tsv").write_text("".join(f"[red]{i}[/red]\tr\t[bold]x\n" for i in range(6)))
+    (tmp_path / "g.tsv").write_text("".join(f"[red]{i}[/red]\tr\t[bold]x\n" for i in range(6)), "utf-8")
     call("train", tmp_path / "g.tsv", "--out", tmp_path / "run", "--dim", "4", "--epochs", "2", "--threads", "1")
     assert "[red]1[/red]" in call("predict", tmp_path / "run", "--relation", "r", "--tail", "[bold]x")
 
@@ -177,12 +178,12 @@ def test_datasets(tmp_path: Path) -> None:
     assert "all hashes right" in call("datasets", "fetch", "geo")
     folder = tmp_path / "raw"
     folder.mkdir()
-    (folder / "train.txt").write_text("a\tr\tb\nb\tr\tc\n")
-    (folder / "valid.txt").write_text("a\tr\tc\n")
-    (folder / "test.txt").write_text("a\tr\tnew\nc\tr\ta\n")
+    (folder / "train.txt").write_text("a\tr\tb\nb\tr\tc\n", "utf-8")
+    (folder / "valid.txt").write_text("a\tr\tc\n", "utf-8")
+    (folder / "test.txt").write_text("a\tr\tnew\nc\tr\ta\n", "utf-8")
     assert "1 triples of test have one of 1 entities" in call("datasets", "show", folder)
     assert "1 valid and test triples" in call("datasets", "clean", folder, "--out", tmp_path / "clean")
-    assert (tmp_path / "clean" / "test.txt").read_text() == "c\tr\ta\n"
+    assert (tmp_path / "clean" / "test.txt").read_text("utf-8") == "c\tr\ta\n"
 
 
 def test_help_and_version() -> None:
@@ -288,9 +289,9 @@ def test_what_cannot_be_kept_or_calibrated_is_said_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("staypositive.cli.train.fit", lambda *_, **__: pytest.fail("trained"))
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("in the way", "utf-8")
     assert "cannot write to" in fail(monkeypatch, capsys, "train", "geo", "--out", tmp_path / "file" / "x")[1]
-    (tmp_path / "g.tsv").write_text("".join(f"a{i}\tr\tb{i % 3}\n" for i in range(9)))
+    (tmp_path / "g.tsv").write_text("".join(f"a{i}\tr\tb{i % 3}\n" for i in range(9)), "utf-8")
     arguments = ["train", tmp_path / "g.tsv", "--out", tmp_path / "x", "--calibrate", "platt"]
     assert "needs validation triples labelled false" in fail(monkeypatch, capsys, *arguments)[1]
 
@@ -305,14 +306,24 @@ def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
 
 def test_module_runs_as_a_program() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "staypositive", "--version"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "staypositive", "--version"], capture_output=True, encoding="utf-8", check=True
     )
     assert done.stdout.strip() == f"staypositive {sp.__version__}"
 
 
+def test_a_terminal_without_the_letters_of_a_label_is_no_error() -> None:
+    asked = ["predict", "geo-demo", "--head", "Brazil", "--relation", "has_capital", "--top", "1"]
+    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-m", "staypositive", *asked], capture_output=True, encoding="ascii", env=ascii_only
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Bras\\xedlia, Brazil" in done.stdout
+
+
 def test_extend_gives_a_run_new_entities(trained: Path, tmp_path: Path) -> None:
     rows = "Atlantis\tborders\tFrance\nAtlantis\thas_currency\tEuro (EUR)\nFrance\tborders\tSpain\n"
-    (tmp_path / "more.tsv").write_text(rows)
+    (tmp_path / "more.tsv").write_text(rows, "utf-8")
     report = json.loads(call("extend", trained, tmp_path / "more.tsv", "--out", tmp_path / "grown", "--json"))
     assert report == {
         "run": str(tmp_path / "grown"), "facts": 2, "entities": 1, "source": "more.tsv", "known_already": 1,
@@ -326,11 +337,11 @@ def test_extend_gives_a_run_new_entities(trained: Path, tmp_path: Path) -> None:
 def test_extend_says_what_is_wrong(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "more.tsv").write_text("Atlantis\tborders\tFrance\nAtlantis\tborder\tSpain\n")
+    (tmp_path / "more.tsv").write_text("Atlantis\tborders\tFrance\nAtlantis\tborder\tSpain\n", "utf-8")
     code, said = fail(monkeypatch, capsys, "extend", trained, tmp_path / "more.tsv", "--out", tmp_path / "grown")
     assert code == 2
     assert f"{tmp_path / 'more.tsv'}:2: no relation is called 'border'" in said
-    (tmp_path / "more.tsv").write_text("Atlantis\tborders\tMu\n")
+    (tmp_path / "more.tsv").write_text("Atlantis\tborders\tMu\n", "utf-8")
     code, said = fail(monkeypatch, capsys, "extend", trained, tmp_path / "more.tsv", "--out", tmp_path / "grown")
     assert code == 2
     assert "leads to an entity that the model knows" in said
@@ -365,7 +376,7 @@ def test_runs_of_other_seeds_share_a_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [f"p{a}\t{'ally' if (a + b) % 2 else 'rival'}\tp{b}" for a in range(20) for b in range(20) if a != b]
-    (tmp_path / "own.tsv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "own.tsv").write_text("\n".join(rows) + "\n", "utf-8")
     few = ("--model", "complex", "--objective", "second-moment", "--dim", "4", "--epochs", "2", "--no-evaluate")
     for name, *seeds in (("a", "0"), ("b", "1"), ("c", "1", "--split-seed", "0")):
         call("train", tmp_path / "own.tsv", "--out", tmp_path / name, *few, "--seed", *seeds)

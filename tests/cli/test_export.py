@@ -50,7 +50,7 @@ def test_scorer(trained: Path, tmp_path: Path) -> None:
 def test_answers_as_n_triples_are_whole(trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "answers.nt"
     call("predict", trained, "--head", "France", "--relation", "borders", "--top", "2", "--out", out)
-    lines = out.read_text().splitlines()
+    lines = out.read_text("utf-8").splitlines()
     assert len(lines) == 12
     assert lines[0].startswith("<urn:staypositive:France> <urn:staypositive:borders> <urn:staypositive:")
 
@@ -68,7 +68,7 @@ def test_reading_an_endpoint(tmp_path: Path) -> None:
     try:
         query = "SELECT ?s ?p ?o { ?s ?p ?o }"
         found = json.loads(call("datasets", "show", endpoint.address, "--query", query, "--page", "50", "--json"))
-        (tmp_path / "q.rq").write_text(query)
+        (tmp_path / "q.rq").write_text(query, "utf-8")
         again = json.loads(call("datasets", "show", endpoint.address, "--query", tmp_path / "q.rq", "--json"))
     finally:
         endpoint.close()
@@ -79,7 +79,7 @@ def test_reading_an_endpoint(tmp_path: Path) -> None:
 
 def test_reading_rdf(tmp_path: Path) -> None:
     pytest.importorskip("pyoxigraph")
-    (tmp_path / "x.ttl").write_text("@prefix e: <http://e.org/> . e:a e:r e:b ; e:n 3 . _:x e:r e:a .")
+    (tmp_path / "x.ttl").write_text("@prefix e: <http://e.org/> . e:a e:r e:b ; e:n 3 . _:x e:r e:a .", "utf-8")
     show = ["datasets", "show", tmp_path / "x.ttl"]
     assert "- 1 statements with a literal left out" in call(*show)
     found = json.loads(call(*show, "--literals", "--no-blank-nodes", "--shorten", "--json"))

@@ -24,7 +24,7 @@ def call(*arguments: str | Path) -> str:
 
 def test_what_cannot_be_held_out_is_said(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
-    path.write_text("".join(f"a{i % 5}\tr\tb{i % 7}\n" for i in range(35)))
+    path.write_text("".join(f"a{i % 5}\tr\tb{i % 7}\n" for i in range(35)), "utf-8")
     done = CliRunner().invoke(app, ["ingest", str(path), "--out", str(tmp_path / "g"), "--hold-out", "1000"])
     assert done.exit_code == 0
     assert done.stderr == ""  # no terminal, and so no bar, nor the blank line that it would leave
@@ -38,7 +38,7 @@ def test_what_cannot_be_held_out_is_said(tmp_path: Path) -> None:
 def test_ingest_then_train(tmp_path: Path) -> None:
     for shard in range(2):
         rows = np.random.default_rng(shard).integers(50, size=(400, 2)).tolist()
-        (tmp_path / f"{shard}.tsv").write_text("".join(f"e{h}\tr{t % 3}\te{t}\n" for h, t in rows))
+        (tmp_path / f"{shard}.tsv").write_text("".join(f"e{h}\tr{t % 3}\te{t}\n" for h, t in rows), "utf-8")
     out = tmp_path / "graph"
     text = call("ingest", tmp_path / "*.tsv", "--out", out, "--memory", "128MB", "--hold-out", "9", "--name", "mine")
     assert "mine: 50 entities, 3 relations" in text

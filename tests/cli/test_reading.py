@@ -37,7 +37,7 @@ def call(*arguments: str | Path) -> Result:
 
 
 def write(path: Path, *lines: str) -> Path:
-    path.write_text("".join(line + "\n" for line in lines))
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     return path
 
 

@@ -20,7 +20,7 @@ from staypositive.errors import InputError
 def test_it_serves_until_it_is_stopped() -> None:
     pytest.importorskip("fastapi")
     command = [sys.executable, "-m", "staypositive", "serve", "geo-demo", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") as server:
         try:
             address = next(found[1] for line in server.stdout if (found := re.search(r"explore\s+(http\S+)", line)))
             with urllib.request.urlopen(f"{address}api/run", timeout=60) as reply:
@@ -28,7 +28,7 @@ def test_it_serves_until_it_is_stopped() -> None:
             assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
         finally:
             server.terminate()
-            server.communicate(timeout=30)
+            server.communicate(timeout=120)
 
 
 def test_beyond_loopback_it_wants_a_token(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,5 +100,5 @@ def test_sweeps_lower_the_loss(als: ModuleType) -> None:
     for _ in range(12):
         losses.append(whole_loss(model, plain, facts, objective.n3).item())
         solver.sweep()
-    assert losses == sorted(losses, reverse=True)
+    assert all(after <= before + 1e-12 for before, after in itertools.pairwise(losses))
     assert losses[-1] < losses[0] / 2

@@ -89,7 +89,7 @@ def test_bench_command(tmp_path: Path) -> None:
     assert "distmult, fused" in text
     assert "eager dense" in text
     assert "Theorem 1 against enumeration" in text
-    figures = json.loads(out.read_text())
+    figures = json.loads(out.read_text("utf-8"))
     assert figures[0]["bandwidth"] > 0
     assert {f.get("negatives") for f in figures[1:]} >= {0, 1, 10}
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"epochs.png", "theorem.png"}

@@ -48,7 +48,7 @@ def test_a_new_value_replaces_the_old(tmp_path: Path) -> None:
 def test_bad_rows_and_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no column mood"):
         write_rows(tmp_path / "index.csv", [{"mood": "good"}])
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n", "utf-8")
     with pytest.raises(DataError, match="expected the columns"):
         read_index(tmp_path / "other.csv")
 

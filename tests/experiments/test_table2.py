@@ -370,12 +370,12 @@ def test_commands_reproduce_collect_and_check(in_lab: Path) -> None:
 def test_check_finds_a_changed_figure_and_a_missing_one(in_lab: Path) -> None:
     call("reproduce", "table2", "--rows", "spDistMult", "--datasets", "WN11", "--device", "cpu", "-q")
     index = in_lab / "results" / "index.csv"
-    good = index.read_text()
+    good = index.read_text("utf-8")
     line = next(text for text in good.splitlines() if ",auc," in text)
     value = line.split(",auc,")[1].split(",")[0]
-    index.write_text(good.replace(line, line.replace(f",auc,{value}", ",auc,0.999")))
+    index.write_text(good.replace(line, line.replace(f",auc,{value}", ",auc,0.999")), "utf-8")
     assert "0.999" in call("results", "check", code=1)
-    index.write_text("\n".join(text for text in good.splitlines() if "spDistMult-1.npz" not in text) + "\n")
+    index.write_text("\n".join(text for text in good.splitlines() if "spDistMult-1.npz" not in text) + "\n", "utf-8")
     assert "not in the index" in call("results", "check", code=1)
 
 

@@ -86,8 +86,8 @@ def test_discoveries_as_n_triples_with_probabilities(tmp_path: Path) -> None:
 
 def test_tables_by_ending(tmp_path: Path) -> None:
     table = pd.DataFrame({"tail": ["a,b", "nan"], "probability": [0.5, 0.25]})
-    assert write_table(table, tmp_path / "x.tsv").read_text() == "tail\tprobability\na,b\t0.5\nnan\t0.25\n"
-    assert write_table(table, tmp_path / "x.csv").read_text() == 'tail,probability\n"a,b",0.5\nnan,0.25\n'
+    assert write_table(table, tmp_path / "x.tsv").read_text("utf-8") == "tail\tprobability\na,b\t0.5\nnan\t0.25\n"
+    assert write_table(table, tmp_path / "x.csv").read_text("utf-8") == 'tail,probability\n"a,b",0.5\nnan,0.25\n'
     with pytest.raises(InputError, match="this table has no head"):
         write_table(table, tmp_path / "x.nt")
     with pytest.raises(InputError, match=r"a \.parquet, a \.nt file, got 'x\.xls'"):
@@ -100,8 +100,8 @@ def test_embeddings_as_arrays(run: sp.Run, tmp_path: Path) -> None:
     export_embeddings(run, tmp_path, "npy")
     rows = np.load(tmp_path / "entities.npy", allow_pickle=False)
     np.testing.assert_array_equal(rows, run.model.entity_rows().detach().numpy())
-    assert json.loads((tmp_path / "entities.json").read_text()) == list(run.graph.entities)
-    names = json.loads((tmp_path / "relations.json").read_text())
+    assert json.loads((tmp_path / "entities.json").read_text("utf-8")) == list(run.graph.entities)
+    names = json.loads((tmp_path / "relations.json").read_text("utf-8"))
     assert names == [*run.graph.relations, *(f"{name}_inverse" for name in run.graph.relations)]
     assert len(np.load(tmp_path / "relations.npy")) == 18
 

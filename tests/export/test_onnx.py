@@ -68,5 +68,5 @@ def test_a_calibrator_of_the_background_leaves_the_score_alone(graph: sp.Knowled
 
 def test_labels_stand_beside_the_scorer(graph: sp.KnowledgeGraph, tmp_path: Path) -> None:
     export_onnx(sp.fit(graph, model="distmult", dim=4, epochs=1), tmp_path / "scorer.onnx")
-    labels = json.loads((tmp_path / "scorer.labels.json").read_text())
+    labels = json.loads((tmp_path / "scorer.labels.json").read_text("utf-8"))
     assert labels == {"entities": list(graph.entities), "relations": list(graph.relations)}

@@ -55,14 +55,14 @@ def test_weights_that_are_no_numbers(planted: sp.KnowledgeGraph, tmp_path: Path,
 @pytest.mark.parametrize("cell", ["1e300", "inf", "-1", "nan", "x", "3.5e38"])
 def test_a_confidence_that_32_bits_cannot_hold(tmp_path: Path, cell: str) -> None:
     path = tmp_path / "x.tsv"
-    path.write_text(f"head\trelation\ttail\tconfidence\na\tr\tb\t1\na\tr\tc\t{cell}\n")
+    path.write_text(f"head\trelation\ttail\tconfidence\na\tr\tb\t1\na\tr\tc\t{cell}\n", "utf-8")
     with pytest.raises(DataError, match=r"x\.tsv:3: expected a number from 0 as confidence"):
         read_triples(path)
 
 
 def test_a_file_of_falsehoods_alone_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
-    path.write_text("a\tr\tb\t-1\n")
+    path.write_text("a\tr\tb\t-1\n", "utf-8")
     with pytest.raises(DataError, match=r"x\.tsv: graph 'x' has no training triples"):
         load_graph(path)
 

@@ -178,7 +178,6 @@ class Site:
 def cache(tmp_path, monkeypatch) -> Path:
     monkeypatch.delenv(MIRROR_VARIABLE, raising=False)
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(pooch.get_logger(), "level", logging.ERROR)
     return tmp_path / "cache" / "toy"
 

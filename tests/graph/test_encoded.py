@@ -77,5 +77,5 @@ def test_altered_contents_are_found_by_their_hash(
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(graph: KnowledgeGraph, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("in the way", "utf-8")
     assert cached(tmp_path / "file" / "cache", ["x"], Maker(graph)) is graph

@@ -30,7 +30,7 @@ def test_new_entities_come_last_and_known_facts_are_passed_over(planted: sp.Know
 
 
 def test_from_a_file(planted: sp.KnowledgeGraph, tmp_path: Path) -> None:
-    (tmp_path / "more.csv").write_text('head,relation,tail\n"x, y",ally,p0\n')
+    (tmp_path / "more.csv").write_text('head,relation,tail\n"x, y",ally,p0\n', "utf-8")
     grown = add_facts(planted, tmp_path / "more.csv")
     assert grown.entities[40] == "x, y"
     assert grown.sources[-1].name == "more.csv"
@@ -39,10 +39,10 @@ def test_from_a_file(planted: sp.KnowledgeGraph, tmp_path: Path) -> None:
 
 def test_errors_name_file_and_line(planted: sp.KnowledgeGraph, tmp_path: Path) -> None:
     path = tmp_path / "more.tsv"
-    path.write_text("new\tally\tp0\nnew\talli\tp1\n")
+    path.write_text("new\tally\tp0\nnew\talli\tp1\n", "utf-8")
     with pytest.raises(DataError, match=r"more.tsv:2: no relation is called 'alli'.*'ally'.*known relations"):
         add_facts(planted, path)
-    path.write_text("new\tally\tp0\t1\nnew\tally\tp1\t-1\n")
+    path.write_text("new\tally\tp0\t1\nnew\tally\tp1\t-1\n", "utf-8")
     with pytest.raises(DataError, match=r"more.tsv:2: .*labelled -1"):
         add_facts(planted, str(path))
     with pytest.raises(InputError, match="no relation is called 'x'"):

@@ -20,16 +20,16 @@ DENSE = "".join(f"e{h}\tr{r}\te{t}\n" for h in range(10) for r in range(2) for t
 def folder(tmp_path) -> Path:
     folder = tmp_path / "mine"
     folder.mkdir()
-    (folder / "train.txt").write_text("a\tr\tb\nb\tr\ta\n")
-    (folder / "valid.txt").write_text("a\tr\ta\n")
-    (folder / "test.txt").write_text("b\tr\tb\n")
+    (folder / "train.txt").write_text("a\tr\tb\nb\tr\ta\n", "utf-8")
+    (folder / "valid.txt").write_text("a\tr\ta\n", "utf-8")
+    (folder / "test.txt").write_text("b\tr\tb\n", "utf-8")
     return folder
 
 
 @pytest.fixture
 def file(tmp_path) -> Path:
     path = tmp_path / "whole.v2.tsv"
-    path.write_text(DENSE)
+    path.write_text(DENSE, "utf-8")
     return path
 
 
@@ -78,7 +78,7 @@ def test_a_folder(folder, caplog):
 def test_a_folder_takes_header(folder):
     assert len(load_graph(folder / ".." / "mine", header=False).train) == 2
     for name in ("train", "valid", "test"):
-        (folder / f"{name}.txt").write_text("x\ty\tz\na\tr\tb\n")
+        (folder / f"{name}.txt").write_text("x\ty\tz\na\tr\tb\n", "utf-8")
     assert load_graph(folder, header=True).counts() == {
         "entities": 2,
         "relations": 1,
@@ -115,7 +115,7 @@ def test_a_gzipped_csv_file_with_a_header(tmp_path):
 
 def test_a_file_with_signs(tmp_path):
     path = tmp_path / "x.tsv"
-    path.write_text(DENSE.replace("\n", "\t1\n") + "".join(f"e0\tr0\tn{i}\t-1\n" for i in range(50)))
+    path.write_text(DENSE.replace("\n", "\t1\n") + "".join(f"e0\tr0\tn{i}\t-1\n" for i in range(50)), "utf-8")
     graph = load_graph(path)
     assert len(graph.train) == 160
     assert len(graph.valid.falsehoods) + len(graph.test.falsehoods) == 50
@@ -124,9 +124,9 @@ def test_a_file_with_signs(tmp_path):
 
 
 def test_what_is_odd_is_logged(folder, caplog):
-    (folder / "train.txt").write_text("a\tr\tb\na\tr\tb\n")
-    (folder / "valid.txt").write_text("a\tr\tb\t-1\n")
-    (folder / "test.txt").write_text("a\tr\tb\na\tr\tc\n")
+    (folder / "train.txt").write_text("a\tr\tb\na\tr\tb\n", "utf-8")
+    (folder / "valid.txt").write_text("a\tr\tb\t-1\n", "utf-8")
+    (folder / "test.txt").write_text("a\tr\tb\na\tr\tc\n", "utf-8")
     load_graph(folder)
     assert warnings(caplog) == [
         "mine: 1 duplicate triples in train (kept)",
@@ -172,7 +172,7 @@ def test_an_empty_split_of_a_file(file):
 
 def test_a_bad_file_is_named(tmp_path):
     path = tmp_path / "x.tsv"
-    path.write_text("\na\tr\n")
+    path.write_text("\na\tr\n", "utf-8")
     with pytest.raises(DataError) as caught:
         load_graph(path)
     assert str(caught.value).startswith(f"{path}:2: ")

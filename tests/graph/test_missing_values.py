@@ -18,7 +18,7 @@ ROWS = [("Ada", "knows", "Grace"), ("Grace", "knows", "Alan"), ("Alan", "likes",
 
 def write(path: Path, rows: list[tuple[str, ...]]) -> Path:
     mark = "," if path.suffix == ".csv" else "\t"
-    path.write_text("".join(mark.join(row) + "\n" for row in rows))
+    path.write_text("".join(mark.join(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 

@@ -41,7 +41,7 @@ def test_whole_numbers_are_labels_too(tmp_path: Path) -> None:
 def test_folders_of_parquet_files(tmp_path: Path) -> None:
     write(tmp_path / "train.parquet", head=["a", "b"], relation=["r", "r"], tail=["b", "a"])
     write(tmp_path / "valid.parquet", head=["a"], relation=["r"], tail=["a"], label=[-1])
-    (tmp_path / "test.tsv").write_text("b\tr\tb\n")
+    (tmp_path / "test.tsv").write_text("b\tr\tb\n", "utf-8")
     graph = sp.load_graph(tmp_path)
     assert graph.counts() == {"entities": 2, "relations": 1, "train": 2, "valid": 1, "test": 1}
     assert graph.valid.has_negatives

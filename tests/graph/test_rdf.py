@@ -35,7 +35,7 @@ def triples(path: Path, **options: object) -> list[tuple[str, ...]]:
 
 @pytest.fixture
 def turtle(tmp_path: Path) -> Path:
-    (tmp_path / "x.ttl").write_text(TURTLE)
+    (tmp_path / "x.ttl").write_text(TURTLE, "utf-8")
     return tmp_path / "x.ttl"
 
 
@@ -65,7 +65,7 @@ def test_prefixes_shorten_the_longest_namespace_first(turtle: Path) -> None:
 
 
 def test_a_short_name_never_makes_two_labels_one(tmp_path: Path) -> None:
-    (tmp_path / "x.nt").write_text("<http://e.org/a> <http://e.org/r> <ex:a> .\n")
+    (tmp_path / "x.nt").write_text("<http://e.org/a> <http://e.org/r> <ex:a> .\n", "utf-8")
     assert triples(tmp_path / "x.nt", prefixes={"ex": E}) == [("http://e.org/a", "ex:r", "ex:a")]
 
 
@@ -97,7 +97,7 @@ def test_every_format_says_the_same(tmp_path: Path) -> None:
 def test_many_statements_are_taken_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rule, "ROWS", 3)
     lines = [f"<x:{i}> <x:r> {'<x:0>' if i % 3 else chr(34) + 'l' + chr(34)} .\n" for i in range(11)]
-    (tmp_path / "x.nt").write_text("".join(lines))
+    (tmp_path / "x.nt").write_text("".join(lines), "utf-8")
     read = read_triples(tmp_path / "x.nt")
     assert list(read.lines) == [2, 3, 5, 6, 8, 9, 11]
     assert read.columns[0] == ["x:1", "x:2", "x:4", "x:5", "x:7", "x:8", "x:10"]
@@ -105,10 +105,10 @@ def test_many_statements_are_taken_in_pieces(tmp_path: Path, monkeypatch: pytest
 
 def test_faults_name_the_file_and_the_line(tmp_path: Path) -> None:
     path = tmp_path / "x.nt"
-    path.write_text("<x:a> <x:r> <x:b> .\n<x:a> <x:r> oops .\n")
+    path.write_text("<x:a> <x:r> <x:b> .\n<x:a> <x:r> oops .\n", "utf-8")
     with pytest.raises(DataError, match=r"x\.nt:2: not valid RDF: Parser error at line 2"):
         read_triples(path)
-    path.write_text('<x:a> <x:r> "only a literal" .\n')
+    path.write_text('<x:a> <x:r> "only a literal" .\n', "utf-8")
     with pytest.raises(DataError, match=r"x\.nt: no triples here \(1 statements with a literal left out\)"):
         read_triples(path)
     packed = tmp_path / "x.nt.gz"
@@ -119,7 +119,7 @@ def test_faults_name_the_file_and_the_line(tmp_path: Path) -> None:
 
 def test_blank_nodes_of_two_files_are_different(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for split in ("train", "valid", "test"):
-        (tmp_path / f"{split}.nt").write_text('_:a <x:r> <x:b> .\n<x:b> <x:r> _:a .\n<x:b> <x:r> "1" .\n')
+        (tmp_path / f"{split}.nt").write_text('_:a <x:r> <x:b> .\n<x:b> <x:r> _:a .\n<x:b> <x:r> "1" .\n', "utf-8")
     with caplog.at_level(logging.WARNING):
         graph = sp.load_graph(tmp_path)
     assert list(graph.entities) == ["_:train-b1", "x:b", "_:valid-b1", "_:test-b1"]
@@ -148,7 +148,7 @@ XML = (
 def test_entities_for_namespaces_are_read(tmp_path):
     path = tmp_path / "x.rdf"
     for padding in ("", " " * 8170, " " * 65500):  # a declaration may lie across two pieces
-        path.write_text(XML.format(f'{padding}<!ENTITY ex "http://example.org/">', "&ex;b"))
+        path.write_text(XML.format(f'{padding}<!ENTITY ex "http://example.org/">', "&ex;b"), "utf-8")
         assert list(read_triples(path).entities) == ["http://x/a", "http://example.org/b"]
 
 
@@ -162,6 +162,6 @@ def test_entities_for_namespaces_are_read(tmp_path):
 )  # fmt: skip
 def test_entities_that_grow_are_refused(tmp_path, declared):
     path = tmp_path / "x.rdf"
-    path.write_text(XML.format(declared, "b"))
+    path.write_text(XML.format(declared, "b"), "utf-8")
     with pytest.raises(DataError, match=r"x\.rdf: it declares an entity that is not short, plain text"):
         read_triples(path)

@@ -643,7 +643,7 @@ def test_any_bytes_give_triples_or_a_data_error(data, packing, suffix, header):
 
 def test_train_negatives_are_refused(tmp_path, build):
     folder = write_folder(build(["a r b"], ["a r a"], ["b r a"]), tmp_path)
-    (folder / "train_negatives.txt").write_text("b\tr\tb\n")
+    (folder / "train_negatives.txt").write_text("b\tr\tb\n", "utf-8")
     with pytest.raises(DataError, match="remove train_negatives"):
         read_folder(folder)
 
@@ -652,7 +652,7 @@ def test_write_folder_refuses_what_cannot_be_read_back(tmp_path, build):
     for label in (" ", "\ud800"):
         with pytest.raises(InputError, match="blank or not text"):
             write_folder(three_times((label, "r", "b")), tmp_path / "new")
-    (tmp_path / "valid_negatives.txt").write_text("x\tr\ty\n")
+    (tmp_path / "valid_negatives.txt").write_text("x\tr\ty\n", "utf-8")
     with pytest.raises(InputError, match=r"is not empty \(valid_negatives.txt"):
         write_folder(build(["a r b"], ["a r a"], ["b r a"]), tmp_path)
 

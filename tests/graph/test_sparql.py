@@ -131,12 +131,15 @@ def test_a_server_that_stays_in_trouble(serve: Any) -> None:
 
 
 def test_a_slow_server(serve: Any) -> None:
+    given_up = threading.Event()
+
     def slow(query: str, accept: str) -> Answer:
-        time.sleep(0.5)
+        given_up.wait(60)
         return 200, b""
 
     with pytest.raises(DownloadError, match=r"did not answer within 0\.1 s"):
         read_sparql(sp.Sparql(serve(slow).address, ALL, timeout=0.1, retries=0))
+    given_up.set()
 
 
 @pytest.mark.parametrize("data", [b"<html>", b"{}", b'{"head": {"vars": ["s", "p", "o"]}}', b"[]"])
@@ -147,8 +150,11 @@ def test_an_answer_that_is_none(serve: Any, data: bytes) -> None:
 
 
 def test_nobody_there() -> None:
-    with pytest.raises(DownloadError, match="cannot be reached"):
-        read_sparql(sp.Sparql("http://127.0.0.1:9/sparql", ALL, retries=0))
+    with socket.socket() as taken:  # a port of our own, at which nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/sparql"
+        with pytest.raises(DownloadError, match="cannot be reached"):
+            read_sparql(sp.Sparql(address, ALL, retries=0))
 
 
 @pytest.mark.parametrize(

@@ -50,12 +50,12 @@ def test_errors_name_the_line_whatever_the_cut(
 
 def test_a_header_names_label_and_confidence(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
-    path.write_text("head\trelation\ttail\tconfidence\na\tr\tb\t0.5\nb\tr\ta\t1e-3\n")
+    path.write_text("head\trelation\ttail\tconfidence\na\tr\tb\t0.5\nb\tr\ta\t1e-3\n", "utf-8")
     read = read_triples(path)
     assert read.signs is None
     assert read.weights is not None
     assert read.weights.tolist() == pytest.approx([0.5, 1e-3])
-    path.write_text("subject\tpredicate\tobject\tweight\tlabel\na\tr\tb\t2\t1\nb\tr\ta\t1\t-1\n")
+    path.write_text("subject\tpredicate\tobject\tweight\tlabel\na\tr\tb\t2\t1\nb\tr\ta\t1\t-1\n", "utf-8")
     read = read_triples(path)
     assert read.weights is not None
     assert read.weights.tolist() == [2, 1]
@@ -75,7 +75,7 @@ def test_a_header_names_label_and_confidence(tmp_path: Path) -> None:
     ],
 )
 def test_bad_named_columns(tmp_path: Path, rows: str, line: int, says: str) -> None:
-    (tmp_path / "x.tsv").write_text("head\trelation\ttail\tlabel\tconfidence\n" + rows)
+    (tmp_path / "x.tsv").write_text("head\trelation\ttail\tlabel\tconfidence\n" + rows, "utf-8")
     with pytest.raises(DataError, match=says) as caught:
         read_triples(tmp_path / "x.tsv")
     assert caught.value.line == line

@@ -60,7 +60,7 @@ def test_arrays_of_labels_and_of_ids() -> None:
 
 def test_a_graph_from_a_table_is_the_graph_of_the_file(tmp_path: Any) -> None:
     rows = [(f"e{i}", f"r{i % 2}", f"e{(i * 7) % 20}") for i in range(20)] * 2
-    (tmp_path / "x.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    (tmp_path / "x.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), "utf-8")
     options: dict[str, Any] = {"split": (0.6, 0.2, 0.2), "seed": 3}
     by_file, by_table = (sp.load_graph(source, **options) for source in (tmp_path / "x.tsv", np.array(rows)))
     assert by_file.fingerprint == by_table.fingerprint

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import resource
-import signal
-import time
-import warnings
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import torch
 
 import staypositive as sp
 from conftest import planted_graph
+from launching import TESTS
 from staypositive import files
 from staypositive.models import MODELS
 from staypositive.objectives import OBJECTIVES
@@ -139,34 +138,15 @@ def test_a_kill_at_any_call_of_any_save_changes_nothing(
     assert kills >= 4  # one call of each of the four saves, at least
 
 
-def killed_after(seconds: float, settings: dict[str, object], folder: Path) -> bool:
-    """Train in a process of its own and kill it; return whether it was still at it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads: the child needs none
-        child = os.fork()
-    if child == 0:
-        try:
-            sp.fit(GRAPH, **settings, checkpoint=sp.Checkpoint(folder, 1))
-        finally:
-            os._exit(0)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_real_kills_at_random_instants(tmp_path: Path) -> None:
-    settings = SMALL | {"epochs": 30, "engine": "reference", "optimiser": "adam"}
-    expected = sp.fit(GRAPH, **settings)
-    begun = time.perf_counter()
-    sp.fit(GRAPH, **settings, checkpoint=sp.Checkpoint(tmp_path / "whole", 1))
-    seconds, draw, kills = time.perf_counter() - begun, random.Random(0), 0
-    for trial in range(4):  # each is killed again and again until it ends
-        folder = tmp_path / str(trial)
-        while killed_after(draw.uniform(0, seconds), settings, folder) and kills < 40:
-            kills += 1
-        assert_same(sp.fit(GRAPH, **settings, checkpoint=folder), expected)
-    assert kills >= 1
+    command = [sys.executable, str(TESTS / "killing.py"), str(tmp_path), "4"]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 4  # each is killed once at the least
+    expected = sp.load_run(tmp_path / "whole" / "run")
+    for trial in range(4):
+        assert_same(sp.load_run(tmp_path / str(trial) / "run"), expected)
 
 
 def test_nothing_but_the_last_state_is_left(tmp_path: Path) -> None:
@@ -223,13 +203,13 @@ def test_the_number_of_epochs_may_change_while_it_lies_ahead(tmp_path: Path) -> 
 
 def test_other_threads_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     stop_after(2, tmp_path)
-    manifest = json.loads((tmp_path / "checkpoint.json").read_text())
-    about = json.loads((tmp_path / manifest["files"]["training.json"]["file"]).read_text())
-    about["origin"]["threads"] = 64
+    manifest = json.loads((tmp_path / "checkpoint.json").read_text("utf-8"))
+    about = json.loads((tmp_path / manifest["files"]["training.json"]["file"]).read_text("utf-8"))
+    about["origin"]["threads"] = other = torch.get_num_threads() + 1
     kept = CHECKPOINT.load(tmp_path)
     CHECKPOINT.save(tmp_path, kept | {"training.json": hashed.to_json(about)}, "0")
     sp.fit(GRAPH, **SMALL, checkpoint=tmp_path)
-    assert "had threads 64, now" in caplog.text
+    assert f"had threads {other}, now" in caplog.text
     assert "last bits" in caplog.text
 
 
@@ -291,7 +271,7 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing(
 
 def test_what_cannot_be_written_is_said_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("staypositive.training.loop._epoch", lambda *_: pytest.fail("trained"))
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("in the way", "utf-8")
     with pytest.raises(sp.RunError, match=r"cannot write to .*: Not a directory"):
         sp.fit(GRAPH, **SMALL, checkpoint=tmp_path / "file" / "c")
     with pytest.raises(sp.RunError, match="not a checkpoint's"):

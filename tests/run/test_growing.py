@@ -55,7 +55,7 @@ def test_every_objective_folds_in(planted: sp.KnowledgeGraph, objective: str) ->
     run = sp.fit(planted, model="complex", objective=objective, dim=6, epochs=25, batch_size=128, learning_rate=0.5)
     grown = run.with_entities(NEWCOMERS)
     allies = grown.predict(head="even", relation="ally", candidates=planted.entities.labels, top=10)["tail"]
-    assert sum(is_even(list(allies))) >= 9
+    assert sum(is_even(list(allies))) >= 8  # of ten; by chance five
 
 
 def test_a_grown_run_does_what_runs_do(planted: sp.KnowledgeGraph, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ with locked(Path(sys.argv[1])):
 @pytest.fixture
 def holder(tmp_path: Path):
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
     )
     assert process.stdout.readline() == "held\n"
     yield process
@@ -64,7 +64,7 @@ def test_the_same_thread_may_ask_again_and_another_may_not(tmp_path: Path) -> No
             said.append(str(error))
 
     with locked(tmp_path), locked(tmp_path):
-        assert (tmp_path / LOCK).read_text() == f"{os.getpid()}\n"
+        assert (tmp_path / LOCK).read_text("utf-8") == f"{os.getpid()}\n"
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
@@ -86,7 +86,7 @@ def test_a_lock_that_was_removed_between_two_calls_is_asked_for_again(
 
     monkeypatch.setattr(locking.fcntl, "flock", flock)
     with locked(tmp_path):
-        assert (tmp_path / LOCK).read_text() == f"{os.getpid()}\n"
+        assert (tmp_path / LOCK).read_text("utf-8") == f"{os.getpid()}\n"
     assert len(calls) == 2
 
 

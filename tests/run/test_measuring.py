@@ -58,6 +58,7 @@ def test_a_test_split_of_facts_alone_has_no_classification(planted: sp.Knowledge
 
 def test_code_outside_a_checkout_has_no_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     provenance.code_commit.cache_clear()
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))  # temporary files may lie in a checkout
     monkeypatch.setattr(provenance, "__file__", str(tmp_path / "a" / "b" / "c.py"))
     assert provenance.code_commit() == ""
     provenance.code_commit.cache_clear()

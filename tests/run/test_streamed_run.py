@@ -24,7 +24,7 @@ def write(path: Path, count: int = 1500) -> Path:
     lines = zip(
         random.integers(90, size=count), random.integers(4, size=count), random.integers(90, size=count), strict=True
     )
-    path.write_text("".join(f"e{h}\tr{r}\te{t}\n" for h, r, t in lines))
+    path.write_text("".join(f"e{h}\tr{r}\te{t}\n" for h, r, t in lines), "utf-8")
     return path
 
 
@@ -57,7 +57,7 @@ def test_nothing_takes_the_facts_into_memory(
     assert torch.equal(twin.model.entities, run.model.entities)
     files = {path.name.split(".")[0]: path for path in (tmp_path / "run").iterdir()}
     assert not {"graph", "labels"} & set(files)
-    assert json.loads(files["run"].read_text())["format"] == 2
+    assert json.loads(files["run"].read_text("utf-8"))["format"] == 2
     head = graph.entities[0]
     assert twin.predict(head, "r0", top=3).equals(run.predict(head, "r0", top=3))
     assert twin.evaluate("test")["ranking"]["queries"] == 2 * len(graph.test)
@@ -83,7 +83,7 @@ def test_a_changed_graph_is_kept_whole(graph: sp.KnowledgeGraph, tmp_path: Path)
     shutil.rmtree(tmp_path / "graph")
     run.save(tmp_path / "run")
     assert sp.load_run(tmp_path / "run").graph.fingerprint == run.graph.fingerprint
-    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    manifest = json.loads((tmp_path / "run" / "run.json").read_text("utf-8"))
     assert manifest["format"] == 1  # nothing of it is new, so that older versions read it
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +13,14 @@ import pytest
 
 @contextmanager
 def little_memory(room: int = 2**30) -> Iterator[None]:
-    """Let the process grow by so much and no more: a bomb that goes off is a `MemoryError` here."""
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    """Let the process grow by so much and no more: a bomb that goes off is a `MemoryError` here.
+
+    Libraries may start a thread for each core, which reserves 8 MB for its stack and 64 MB for what it will allocate.
+    """
+    used = int(Path("/proc/self/statm").read_text("utf-8").split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + room, hard))
+    limit = used + room + (os.cpu_count() or 1) * 72 * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
     try:
         yield
     finally:

@@ -62,7 +62,7 @@ def test_a_lock_is_not_written_through_a_link(
 ) -> None:
     make(saved / LOCK, theirs)
     assert command("evaluate", saved, "--quiet") == 1
-    assert theirs.read_text() == "years of work"
+    assert theirs.read_text(encoding="utf-8") == "years of work"
     assert f"error: cannot write to {saved / LOCK}: is " in capsys.readouterr().err
 
 
@@ -84,7 +84,7 @@ def test_a_part_that_is_a_link_is_replaced_by_a_save(planted_run: sp.Run, saved:
         path.unlink()
         path.symlink_to(theirs)
     planted_run.save(saved)
-    assert theirs.read_text() == "years of work"
+    assert theirs.read_text(encoding="utf-8") == "years of work"
     assert not [path for path in saved.iterdir() if path.is_symlink()]
     assert sp.load_run(saved).metrics == planted_run.metrics
 
@@ -94,7 +94,7 @@ def test_an_output_that_is_a_link_is_replaced(tmp_path: Path, theirs: Path) -> N
     write_atomic(tmp_path / "out.tsv", "new")
     assert (tmp_path / "out.tsv").read_text() == "new"
     assert not (tmp_path / "out.tsv").is_symlink()
-    assert theirs.read_text() == "years of work"
+    assert theirs.read_text(encoding="utf-8") == "years of work"
 
 
 @pytest.mark.parametrize("flag", ["--force", "--resume", "--quiet"])
@@ -147,7 +147,7 @@ def test_shards_of_another_training_are_not_reached_through_a_link(
         shard = tmp_path / "own.shards" / "epoch-000001" / "shard-00000.safetensors"
         shard.symlink_to(theirs)
         fit_sharded(planted, settings, world, checkpoints=tmp_path / "own.shards")
-    assert theirs.read_text() == "years of work"
+    assert theirs.read_text(encoding="utf-8") == "years of work"
     assert not shard.is_symlink()
 
 
@@ -155,7 +155,7 @@ def test_a_tracker_does_not_write_through_a_link(planted: sp.KnowledgeGraph, tmp
     (tmp_path / "log.jsonl").symlink_to(theirs)
     with pytest.raises(OSError, match="is a link"):
         sp.fit(planted, **SMALL, callbacks=[make_tracker(f"jsonl:{tmp_path / 'log.jsonl'}")])
-    assert theirs.read_text() == "years of work"
+    assert theirs.read_text(encoding="utf-8") == "years of work"
 
 
 def test_a_search_keeps_off_linked_and_foreign_files(tmp_path: Path, theirs: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_search_keeps_off_linked_and_foreign_files(tmp_path: Path, theirs: Pat
         assert Partial(out, {"top": 1}).done == set()
     Partial(out, {"top": 1}).remove()
     assert sorted(path.name for path in folder.iterdir()) == ["7.tsv", "notes.txt"]
-    assert theirs.read_text() == "years of work"
+    assert theirs.read_text(encoding="utf-8") == "years of work"
 
 
 def test_an_ingestion_neither_fills_nor_replaces_a_linked_folder(tmp_path: Path, theirs: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_plot_that_is_a_link_is_replaced(tmp_path: Path, theirs: Path) -> None
     times = {"theorem_seconds": 1.0, "enumeration_seconds": 2.0, "entities": 10}
     assert plot_figures([times], tmp_path) == [tmp_path / "theorem.png"]
     assert (tmp_path / "theorem.png").read_bytes().startswith(b"\x89PNG")
-    assert theirs.read_text() == "years of work"
+    assert theirs.read_text(encoding="utf-8") == "years of work"
 
 
 def test_what_is_written_in_place_is_a_plain_file_with_one_name(tmp_path: Path) -> None:

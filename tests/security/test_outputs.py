@@ -14,8 +14,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from unittest.mock import patch
 
-import pandas as pd
 import numpy as np
+import pandas as pd
 import pytest
 
 import staypositive as sp
@@ -104,7 +104,7 @@ def test_markup_and_emoji_codes_are_shown_as_they_are(
 
 def test_datasets_and_errors_print_no_order(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "\x1b[31mname.tsv"
-    path.write_text("\x1b[1ma\tr\tb\t1\n\x1b[1ma\tr\tb\t-1\nb\tr\tc\t1\n")
+    path.write_text("\x1b[1ma\tr\tb\t1\n\x1b[1ma\tr\tb\t-1\nb\tr\tc\t1\n", "utf-8")
     shell("datasets", "show", path)
     assert shell("train", tmp_path / "\x1b[31mnone.tsv") == 2
     out, err = capfd.readouterr()

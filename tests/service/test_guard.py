@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
 import staypositive as sp
-from service.serving import serving
+from service.serving import asking, serving
 from staypositive.errors import InputError
 from staypositive.service import Limits
 from staypositive.service.desk import Desk
@@ -127,7 +128,7 @@ def test_paths_and_methods_that_do_not_exist(client: httpx.Client) -> None:
 
 
 def test_a_token_guards_all_but_the_page(geo_run: sp.Run) -> None:
-    with serving(geo_run, token="s3cret") as address, httpx.Client(base_url=address) as client:
+    with asking(geo_run, token="s3cret") as client:
         for path in ("/", "/docs", "/health", "/ready", "/assets/app.js"):
             assert client.get(path).status_code in (200, 503)
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic s3cret"},
@@ -150,12 +151,11 @@ def test_without_a_token_only_loopback_names_are_answered(client: httpx.Client, 
 
 
 def test_time_is_limited(geo_run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    import time
-
-    with serving(geo_run, limits=Limits(seconds=0.3)) as address, httpx.Client(base_url=address) as client:
-        client.get("/api/entities", timeout=30)
-        monkeypatch.setattr(Desk, "similar", lambda *_: time.sleep(1.5) or [])
-        reply = client.get("/api/similar", params={"entity": "Peru"}, timeout=30)
+    answered = threading.Event()
+    monkeypatch.setattr(Desk, "similar", lambda *_: [answered.wait(60)])  # no end before the answer
+    with asking(geo_run, limits=Limits(seconds=0.3)) as client:
+        reply = client.get("/api/similar", params={"entity": "Peru"})
+        answered.set()
         assert "longer than 0.3 seconds" in problem(reply, 504, "timeout")
 
 
@@ -171,7 +171,7 @@ def test_work_stops_between_pieces(geo_run: sp.Run) -> None:
 
 
 def test_too_many_waiting_are_sent_away(geo_run: sp.Run) -> None:
-    with serving(geo_run, limits=Limits(waiting=0)) as address, httpx.Client(base_url=address) as client:
+    with asking(geo_run, limits=Limits(waiting=0)) as client:
         for reply in (client.post("/api/predict", json=ASKED), client.get("/api/similar", params={"entity": "Peru"})):
             problem(reply, 503, "busy")
             assert reply.headers["retry-after"] == "1"
@@ -180,8 +180,8 @@ def test_too_many_waiting_are_sent_away(geo_run: sp.Run) -> None:
 
 
 def test_what_breaks_inside_tells_nothing_outside(geo_run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(geo_run) as address, httpx.Client(base_url=address) as client:
-        client.get("/api/entities", timeout=30)
+    with asking(geo_run) as client:
+        client.get("/api/entities")
         monkeypatch.setattr(Desk, "similar", lambda *_: 1 / 0)
         monkeypatch.setattr(Desk, "answer_all", lambda *_: 1 / 0)
         for reply in (

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import staypositive as sp
-from service.serving import serving
+from service.serving import asking
 from staypositive.graph.knowledge_graph import encode
 
 ASSETS = Path(sp.__file__).parent / "service" / "assets"
@@ -53,7 +53,7 @@ def test_labels_travel_as_data(planted: sp.KnowledgeGraph) -> None:
     columns = ((EVIL, "b", "b"), ("r<s>", "r<s>", "r<s>"), ("b", "c", EVIL))
     graph = encode("evil", {"train": columns}, {})
     run = sp.fit(graph, model="distmult", dim=4, epochs=1)
-    with serving(run) as address, httpx.Client(base_url=address) as client:
+    with asking(run) as client:
         reply = client.post("/api/predict", json={"head": "b", "relation": "r<s>"})
         assert reply.headers["content-type"] == "application/json"
         assert EVIL in {one["tail"] for one in reply.json()["answers"]}

@@ -92,7 +92,7 @@ def test_a_training_cut_short_is_closed(graph: sp.KnowledgeGraph, tmp_path: Path
         sp.fit(graph, callbacks=[tracker, Stop()], **SETTINGS)
     tracker.abandon()
     tracker.abandon()  # once is enough
-    events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text("utf-8").splitlines()]
     assert [event["event"] for event in events] == ["start", "epoch", "end"]
     assert events[-1]["stopped"] == "interrupted"
 
@@ -102,7 +102,7 @@ def test_a_diverged_training_did_not_go_well(graph: sp.KnowledgeGraph, tmp_path:
     wild = {**SETTINGS, "bound": "identity", "optimiser": "adam", "learning_rate": 1e30}
     with pytest.raises(sp.DivergedError):
         sp.fit(graph, callbacks=[tracker], **wild)
-    end = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
+    end = json.loads((tmp_path / "log.jsonl").read_text("utf-8").splitlines()[-1])
     assert (end["went_well"], end["stopped"]) == (False, "diverged")
 
 
@@ -136,6 +136,6 @@ def test_from_the_command_line(graph: sp.KnowledgeGraph, tmp_path: Path) -> None
     ]
     done = CliRunner().invoke(app, [*asked, "--track", f"jsonl:{tmp_path / 'l'}"], catch_exceptions=False)
     assert done.exit_code == 0
-    lines = [json.loads(line) for line in (tmp_path / "l").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "l").read_text("utf-8").splitlines()]
     assert [line["event"] for line in lines] == ["start", "epoch", "epoch", "end"]
     assert lines[0]["dim"] == 4

@@ -340,5 +340,7 @@ def test_the_first_run_of_a_process_equals_the_second() -> None:
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     tests = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tests, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=tests, capture_output=True, encoding="utf-8"
+    )
     assert done.returncode == 0, done.stderr

@@ -94,7 +94,9 @@ def test_the_engine_on_moments_weighs_as_the_reference_does() -> None:
 def test_fit_takes_the_confidence_of_a_file(tmp_path: Path) -> None:
     rows = [(f"e{i}", "r", f"e{(3 * i) % 17}", i % 3) for i in range(17)]
     path = tmp_path / "x.tsv"
-    path.write_text("head\trelation\ttail\tconfidence\n" + "".join("\t".join(map(str, row)) + "\n" for row in rows))
+    path.write_text(
+        "head\trelation\ttail\tconfidence\n" + "".join("\t".join(map(str, row)) + "\n" for row in rows), "utf-8"
+    )
     graph = sp.load_graph(path, split=(1, 0, 0))
     assert graph.train.weights is not None
     assert graph.train.weights.tolist() == [row[3] for row in rows]

@@ -138,7 +138,7 @@ app(sys.argv[1:])
 
 def command(folder: Path, *more: str) -> list[str]:
     (folder / "s.toml").write_text(
-        '[space]\ndim = [2, 3, 4]\nlearning_rate = [0.3, 0.5]\n[settings]\nmodel = "distmult"\n'
+        '[space]\ndim = [2, 3, 4]\nlearning_rate = [0.3, 0.5]\n[settings]\nmodel = "distmult"\n', "utf-8"
     )
     flags = ["--epochs", "2", "--validate-every", "1", "--batch-size", "64", "--threads", "1", "--no-prune"]
     where = ["--storage", f"sqlite:///{folder / 'k.db'}", "--study", "k", "--out", str(folder / "out")]
@@ -148,7 +148,9 @@ def command(folder: Path, *more: str) -> list[str]:
 def test_killed_and_taken_up_again_by_two_processes(graph: sp.KnowledgeGraph, tmp_path: Path) -> None:
     sp.write_folder(graph, tmp_path / "g")
     asked, address = command(tmp_path), f"sqlite:///{tmp_path / 'k.db'}"
-    killed = subprocess.run([sys.executable, "-c", KILLED_IN_THE_THIRD, *asked], capture_output=True, text=True)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_IN_THE_THIRD, *asked], capture_output=True, encoding="utf-8"
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     before = optuna.load_study(study_name="k", storage=address).trials
     assert [t.state.name for t in before] == ["COMPLETE"] * 2 + ["RUNNING"] + ["WAITING"] * 3
@@ -163,7 +165,7 @@ def test_killed_and_taken_up_again_by_two_processes(graph: sp.KnowledgeGraph, tm
     assert [t.value for t in complete[:2]] == [t.value for t in before[:2]]  # what was done was not done again
     assert study.trials[2].state.name == "FAIL"
     assert not [t for t in study.trials if t.state.name in ("RUNNING", "WAITING")]
-    assert "--learning-rate" in (tmp_path / "out" / "best.toml").read_text()
+    assert "--learning-rate" in (tmp_path / "out" / "best.toml").read_text("utf-8")
 
 
 def test_one_worker_at_a_time_takes_a_trial(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ learning_rate = { low = 0.1, high = 1.0, log = true }
 
 
 def test_a_file_is_read_and_fixed_settings_leave_the_search(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text(TEXT)
+    (tmp_path / "s.toml").write_text(TEXT, "utf-8")
     space = read_space(tmp_path / "s.toml").checked()
     assert space.searched == {"dim": (4, 8), "learning_rate": Range(0.1, 1.0, True)}
     assert space.fixed == {"model": "distmult", "epochs": 3}  # what is searched is not fixed
@@ -60,7 +60,7 @@ def test_the_papers_grid() -> None:
     ],
 )
 def test_what_a_file_cannot_say(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "s.toml").write_text(text)
+    (tmp_path / "s.toml").write_text(text, "utf-8")
     with pytest.raises(sp.DataError, match=said):
         read_space(tmp_path / "s.toml")
 

@@ -98,7 +98,7 @@ def _child(way: str, n_entities: int, n_relations: int, model: str, dim: int) ->
 
 def _peak_so_far() -> int:
     """Return the peak memory of this process in KB (Linux)."""
-    status = Path("/proc/self/status").read_text()
+    status = Path("/proc/self/status").read_text("utf-8")
     return int(status.split("VmHWM:")[1].split()[0])
 
 

@@ -26,7 +26,7 @@ def write_folder(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
     if empty:
         raise InputError(f"{graph.name} has no triples in {' and '.join(empty)}; an empty file would not be readable")
     folder = Path(folder)
-    others = [path.name for path in folder.glob("*")]
+    others = sorted(path.name for path in folder.glob("*"))
     if others:
         raise InputError(
             f"{folder} is not empty ({others[0]}, ...); give a new folder, so that nothing is lost or mixed"

@@ -102,7 +102,7 @@ class FolderKind:
         if folder.exists() and not folder.is_dir():
             raise RunError(f"{folder} is a file; a {self.name} needs a folder")
         if folder.is_dir() and not (folder / self.manifest).exists():
-            left = [path.name for path in folder.iterdir() if not self.owns(path)]
+            left = sorted(path.name for path in folder.iterdir() if not self.owns(path))
             if left:
                 raise RunError(
                     f"{folder} holds files that are not a {self.name}'s ({left[0]}, ...); choose another folder"
