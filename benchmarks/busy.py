@@ -35,7 +35,7 @@ NEIGHBOURS = {
     "one multi-threaded program": [THREADED],
     "two multi-threaded programs": [THREADED, THREADED],
 }
-LIMIT = 300
+LIMIT = 30
 """Seconds after which a training is given up; its time is then at least this over its epochs."""
 
 

@@ -32,7 +32,7 @@ def two_threads(monkeypatch: pytest.MonkeyPatch, no_choice: None) -> None:
 def test_what_others_use_is_what_this_process_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = tmp_path / "stat"
     monkeypatch.setattr(cores, "STATE", state)
-    monkeypatch.setattr(cores.os, "sysconf", lambda name: 100)
+    monkeypatch.setattr(cores, "TICKS", 100)
     assert cores.Usage.now({0, 1}) is None
     state.write_text("cpu0 not numbers\n", "ascii")
     assert cores.Usage.now({0, 1}) is None
@@ -90,6 +90,7 @@ def test_spinning_ends_while_others_use_the_cores(
 ) -> None:
     monkeypatch.setattr(cores, "own_cores", lambda: {0, 1})
     monkeypatch.setattr(cores, "LOOK", 0.01)
+    monkeypatch.setattr(cores, "TICKS", 10**9)
     monkeypatch.setattr(cores.Usage, "by_others_since", lambda self, before: used)
     with Watched(CPU) as shared:
         assert shared.looked.wait(60)
@@ -116,7 +117,7 @@ def test_a_training_has_the_same_weights_either_way(monkeypatch: pytest.MonkeyPa
     found = []
     for used in (0.0, 99.0):
         monkeypatch.setattr(cores.Usage, "by_others_since", lambda self, before, used=used: used)
-        monkeypatch.setattr(cores, "FIRST_LOOK", 0.0)
+        monkeypatch.setattr(cores, "LOOK", 0.001)
         run = sp.fit(planted_graph(), model="complex", dim=8, epochs=3, threads=min(2, os.cpu_count() or 1))
         found.append(run.model.entities.detach().clone())
     assert torch.equal(*found)

@@ -128,10 +128,10 @@ def _total(rows: list[dict[str, Any]]) -> dict[str, Any]:
     means, deviations = (np.array([row[key] for row in rows]) for key in ("mean", "deviation"))
     total: dict[str, Any] = {"relation": "(all)", "mean": float(means.mean())}
     total["deviation"] = float(np.sqrt((deviations**2).mean() + means.var()))
-    for key in (name for name in ("facts", "triples", "normal", "sampled", "exact") if name in rows[0]):
-        total[key] = sum(row[key] for row in rows)
+    for column in (name for name in ("facts", "triples", "normal", "sampled", "exact") if name in rows[0]):
+        total[column] = sum(row[column] for row in rows)
     # Estimates of relations are independent: half-widths add up as squares.
-    for key, side in (("low", -1), ("high", 1)):
-        half = math.sqrt(sum((row[key] - row["sampled"]) ** 2 for row in rows))
-        total[key] = max(0.0, total["sampled"] + side * half)
+    for end, side in (("low", -1), ("high", 1)):
+        half = math.sqrt(sum((row[end] - row["sampled"]) ** 2 for row in rows))
+        total[end] = max(0.0, total["sampled"] + side * half)
     return total

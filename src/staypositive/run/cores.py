@@ -13,18 +13,22 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import sys
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from types import TracebackType
 
 import torch
 
 STATE, MAPS = Path("/proc/stat"), Path("/proc/self/maps")
-FIRST_LOOK, LOOK = 0.05, 0.5
-"""Seconds for which the machine is looked at, the first time and from then on."""
-SHORT = 0.25
-"""So many cores may be missing before others are said to use them."""
+LOOK, LOOKS = 0.1, 4
+"""Seconds between two looks at the machine, and how many looks back its use is measured from."""
+SHORT = 0.15
+"""So many cores, and what the system's clock cannot tell, may be missing before others are said to use them."""
+TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+"""How many times a second the system notes what its cores do."""
 OWN_CHOICE = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 """Variables by which a user decides how threads wait."""
 
@@ -40,7 +44,11 @@ class SharedCores:
         self.threads = torch.get_num_threads()
         chosen = any(name in os.environ for name in OWN_CHOICE)
         self.is_needed = device.type == "cpu" and self.threads > 1 and not chosen and STATE.exists() and MAPS.exists()
+        self._cores = own_cores()
+        first = Usage.now(self._cores) if self.is_needed else None  # the first look is back to here
+        self._looks = deque([first] if first else [], maxlen=LOOKS)
         self._teams: dict[str, SpareTeam] = {}
+        self._modules = 0  # imported when libraries were last looked for: a new one may have brought its own
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="staypositive-cores", daemon=True)
 
@@ -57,20 +65,21 @@ class SharedCores:
             self._watcher.join()
 
     def _watch(self) -> None:
-        cores = own_cores()
-        seconds = FIRST_LOOK
-        before = Usage.now(cores)
-        while before is not None and not self._closed.wait(seconds):
-            now = Usage.now(cores)
-            if now is None:
+        cores, looks = len(self._cores), self._looks
+        while (now := Usage.now(self._cores)) is not None:
+            seconds = now.clock - looks[0].clock if looks else 0.0
+            if seconds > LOOK / 2:
+                unsure = SHORT + cores / TICKS / seconds
+                self._settle(now.by_others_since(looks[0]) > cores - self.threads + unsure, cores)
+            looks.append(now)
+            if self._closed.wait(LOOK):
                 break
-            self._settle(now.by_others_since(before) > len(cores) - self.threads + SHORT, len(cores))
-            before, seconds = now, LOOK
-        self._settle(False, len(cores))
+        self._settle(False, cores)
 
     def _settle(self, is_crowded: bool, cores: int) -> None:
         """Keep a spare team for each OpenMP library that is loaded by now, or none."""
-        if is_crowded:
+        if is_crowded and (not self._teams or len(sys.modules) != self._modules):
+            self._modules = len(sys.modules)
             for path in loaded_libraries() - self._teams.keys():
                 self._teams[path] = SpareTeam(path, cores + 1)
         while self._teams and not is_crowded:
@@ -92,7 +101,7 @@ class Usage:
             ticks = sum(sum(map(int, line[1:4] + line[6:9])) for line in found if int(line[0][3:]) in cores)
         except (OSError, ValueError):
             return None
-        return cls(ticks / os.sysconf("SC_CLK_TCK"), time.process_time(), time.perf_counter())
+        return cls(ticks / TICKS, time.process_time(), time.perf_counter())
 
     def by_others_since(self, before: Usage) -> float:
         """Return how many cores other programs used since an earlier look."""

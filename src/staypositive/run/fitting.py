@@ -78,6 +78,7 @@ def fit(
     chosen = settings or settings_for(graph, resolve_device(changes.get("device", "auto")), preset=preset, **changes)
     use_threads(chosen.threads)
     device = resolve_device(chosen.device)
+    cores = SharedCores(device)
     origin = provenance(graph, device, __version__) | ({} if settings else preset_of(preset, changes))
     model = new_model(graph, chosen)
     if start_from is not None:
@@ -97,7 +98,7 @@ def fit(
     with (
         _kept(checkpoint, graph, chosen, engine, monitor, origin) as checkpointer,
         advising("training", _advice(chosen)),
-        SharedCores(device),
+        cores,
     ):
         try:
             result = train(
