@@ -47,6 +47,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "theorem1": paper.theorem1,
     "theorem23": paper.theorem23,
     "speed-loading": speed.speed_loading,
+    "busy": speed.busy,
     "lighter-state": speed.lighter_state,
     "speed-memory": speed.speed_memory,
     "datasets": data.datasets,

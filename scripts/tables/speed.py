@@ -6,6 +6,11 @@ import statistics
 
 from tables.common import Rows, by_setting, markdown
 
+BESIDE = (
+    "idle", "two single-threaded programs", "one multi-threaded program", "two multi-threaded programs",
+)  # fmt: skip
+"""The neighbours of `benchmarks/busy.py`, in the order of its table."""
+
 
 def speed(rows: Rows, experiment: str) -> str:
     """Epochs of one benchmark run, best first within a workload."""
@@ -82,3 +87,20 @@ def speed_loading(rows: Rows) -> str:
     own = by_setting([row for row in rows if row["metric"] in ("parse_seconds", "cached_seconds")], "bench-growth")
     lines = [[s, f"{c['parse_seconds']:.2f}", f"{c['cached_seconds']:.3f}"] for (_, s), c in own.items()]
     return markdown(["FB15k-237", "parsed, s", "from the cache, s"], lines)
+
+
+def busy(rows: Rows) -> str:
+    """Epochs beside other programs, by how waiting threads wait."""
+    own: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        if row["experiment"] == "busy":
+            side, beside = row["setting"].split("; ")
+            what = f"{row['model']}, {row['objective']}, d {row['dim']}"
+            own.setdefault((what, beside), {})[side] = float(row["value"])
+    sides = ("shared cores", "always spinning", "never spinning", "one thread")
+    lines = [
+        [what, beside, *(f"{cell[side]:.3g}" for side in sides), f"{cell['shared cores'] / cell['one thread']:.2f}"]
+        for (what, beside), cell in own.items()
+    ]
+    header = ["training", "beside", "as it is", "always spinning", "never spinning", "one thread", "to one thread"]
+    return markdown(header, sorted(lines, key=lambda line: (line[0], BESIDE.index(line[1]))))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from staypositive.errors import DataError, InputError, SettingError, UnknownLabelError
+from staypositive.files import sha256_bytes, sha256_file
 from staypositive.graph import SPLITS, StreamedGraph, Vocabulary, ingest, load_graph, open_streamed
 from staypositive.graph.streamed import building, encoding, parse_size
 from staypositive.graph.streamed.arrays import GrowingArray, StoredArray
+from staypositive.graph.streamed.folder import _json
 from staypositive.graph.streamed.job import Job, Sizes, silent
 from staypositive.graph.streamed.spill import Spill
 
@@ -417,3 +420,51 @@ def test_memory_stays_below_the_ceiling(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert peak < LEAST  # as strings, the cells alone would take three times as much
     assert len(graph.entities) == len(set(heads) | set(tails))
+
+
+def forged(folder: Path, change: Callable[[dict[str, Any]], object], arrays: dict[str, Any] | None = None) -> Path:
+    """Change what a streamed graph holds, and put its hashes right."""
+    for name, array in (arrays or {}).items():
+        np.save(folder / name, array)
+    path = folder / "streamed.json"
+    about = json.loads(path.read_text("utf-8"))
+    about.pop("sha256")
+    about["files"] = {name: {"sha256": sha256_file(folder / name)} for name in about["files"]}
+    change(about)
+    path.write_bytes(_json(about | {"sha256": sha256_bytes(_json(about))}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "arrays"),
+    [
+        (lambda about: about.pop("counts"), None),
+        (lambda about: about.update(counts=None), None),
+        (lambda about: about["counts"].pop("entities"), None),
+        (lambda about: about.update(files=[]), None),
+        (lambda about: about["files"].update({"../other.npy": {}}), None),
+        (lambda about: about["files"].update({"train.npy": 3}), None),
+        (lambda about: about.update(sources=[{"a": 1}]), None),
+        (lambda about: about.update(name=5), None),
+        (lambda about: about.update(format="1"), None),
+        (lambda about: None, {"train.npy": np.zeros((5, 2), dtype=np.int32)}),
+        (lambda about: None, {"train.npy": np.zeros((5, 3))}),
+        (lambda about: None, {"train.npy": np.full((5, 3), 10**6, dtype=np.int32)}),
+        (lambda about: None, {"valid.npy": np.full((5, 3), -1, dtype=np.int32)}),
+    ],
+)
+def test_a_forged_graph_is_refused(
+    change: Callable[[dict[str, Any]], object], arrays: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    """Hashes say that a folder is whole, not what it is."""
+    write(tmp_path / "0.tsv", draw(200, 30))
+    ingest(tmp_path / "0.tsv", tmp_path / "out", memory=LEAST, hold_out=5)
+    assert len(open_streamed(forged(tmp_path / "out", lambda about: None)).train) > 100
+    with pytest.raises(DataError):
+        open_streamed(forged(tmp_path / "out", change, arrays))
+
+
+def test_a_deeply_nested_manifest_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "streamed.json").write_text("[" * 100_000, "ascii")
+    with pytest.raises(DataError, match="damaged"):
+        open_streamed(tmp_path)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -43,12 +43,12 @@ def test_what_others_use_is_what_this_process_does_not(tmp_path: Path, monkeypat
         "cpu  0 0 0 0\ncpu0 10 0 5 1000 7 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\ncpu2 0 0 0 0 0 0 0 0\n", "ascii"
     )
     before = cores.Usage.now({0, 1})
-    # A core's time: user, nice, system; not idle and waiting; interrupts and what other guests took.
+    # A core's time: user, nice, system; not idle and waiting; interrupts; not what other guests took.
     state.write_text("cpu0 60 10 5 1000 9 0 0 0 0 0\ncpu1 40 0 0 0 0 10 10 20 0 0\ncpu2 900 0 0 0 0 0 0 0\n", "ascii")
     now = cores.Usage.now({0, 1})
     assert before is not None
     assert now is not None
-    assert now.by_others_since(before) == pytest.approx((50 + 10 + 40 + 10 + 10 + 20) / 100 - 0.5)
+    assert now.by_others_since(before) == pytest.approx((50 + 10 + 40 + 10 + 10) / 100 - 0.5)
 
 
 @has_libgomp
@@ -67,21 +67,6 @@ def test_a_file_that_is_no_library_is_no_matter(tmp_path: Path) -> None:
     cores.SpareTeam(str(path), 3).end()
 
 
-class Watched(cores.SharedCores):
-    """Counts what is settled."""
-
-    def __init__(self, device: torch.device) -> None:
-        super().__init__(device)
-        self.seen: list[bool] = []
-        self.looked = threading.Event()
-
-    def _settle(self, is_crowded: bool, cores: int) -> None:
-        super()._settle(is_crowded, cores)
-        self.seen.append(is_crowded)
-        if len(self.seen) == 2:
-            self.looked.set()
-
-
 @has_libgomp
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize(("used", "is_crowded"), [(0.0, False), (0.1, False), (1.0, True), (2.0, True)])
@@ -89,14 +74,32 @@ def test_spinning_ends_while_others_use_the_cores(
     used: float, is_crowded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cores, "own_cores", lambda: {0, 1})
-    monkeypatch.setattr(cores, "LOOK", 0.01)
-    monkeypatch.setattr(cores, "TICKS", 10**9)
-    monkeypatch.setattr(cores.Usage, "by_others_since", lambda self, before: used)
-    with Watched(CPU) as shared:
-        assert shared.looked.wait(60)
+    clock = itertools.count(100.0, 0.06)
+    monkeypatch.setattr(cores.time, "perf_counter", lambda: next(clock))
+    now = [used]
+    monkeypatch.setattr(cores.Usage, "by_others_since", lambda self, before: now[0])
+    with cores.SharedCores(CPU) as shared:
+        for _ in range(9):
+            shared.look()
         assert (len(shared._teams) > 0) is is_crowded
-    assert shared.seen[0] is is_crowded
+        now[0] = 0.0
+        for _ in range(9):
+            shared.look()
+        assert not shared._teams
+        now[0] = used
+        for _ in range(9):
+            shared.look()
     assert not shared._teams
+    shared.look()
+    assert not shared._teams
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_where_the_system_does_not_tell_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cores.Usage, "now", lambda cores: None)
+    with cores.SharedCores(CPU) as shared:
+        shared.look()
+        assert not shared._teams
 
 
 @pytest.mark.usefixtures("two_threads")

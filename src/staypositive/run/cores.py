@@ -11,6 +11,7 @@ and with it no result. Measured by `benchmarks/busy.py`; see `docs/speed.md`.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 import sys
@@ -36,8 +37,8 @@ OWN_CHOICE = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 class SharedCores:
     """While it is open, threads that wait for each other spin only as long as nobody else uses their cores.
 
-    Nothing happens on a GPU, with one thread, where the user has chosen by an environment variable, or on systems
-    that do not tell what their cores do.
+    `look` is to be called between steps, so that no other thread wakes meanwhile. Nothing happens on a GPU, with one
+    thread, where the user has chosen by an environment variable, or on systems that do not tell what their cores do.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -45,43 +46,49 @@ class SharedCores:
         chosen = any(name in os.environ for name in OWN_CHOICE)
         self.is_needed = device.type == "cpu" and self.threads > 1 and not chosen and STATE.exists() and MAPS.exists()
         self._cores = own_cores()
-        first = Usage.now(self._cores) if self.is_needed else None  # the first look is back to here
-        self._looks = deque([first] if first else [], maxlen=LOOKS)
+        self._looks: deque[Usage] = deque(maxlen=LOOKS)
+        self._next = math.inf
         self._teams: dict[str, SpareTeam] = {}
         self._modules = 0  # imported when libraries were last looked for: a new one may have brought its own
-        self._closed = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name="staypositive-cores", daemon=True)
+        if self.is_needed:
+            self._note()
 
     def __enter__(self) -> SharedCores:
-        if self.is_needed:
-            self._watcher.start()
+        self._next = -math.inf if self.is_needed else math.inf
+        self.look()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.is_needed:
-            self._closed.set()
-            self._watcher.join()
+        self._next = math.inf
+        self._settle(False)
 
-    def _watch(self) -> None:
-        cores, looks = len(self._cores), self._looks
-        while (now := Usage.now(self._cores)) is not None:
-            seconds = now.clock - looks[0].clock if looks else 0.0
-            if seconds > LOOK / 2:
-                unsure = SHORT + cores / TICKS / seconds
-                self._settle(now.by_others_since(looks[0]) > cores - self.threads + unsure, cores)
-            looks.append(now)
-            if self._closed.wait(LOOK):
-                break
-        self._settle(False, cores)
+    def look(self) -> None:
+        """Look at the cores, if the last time is long enough ago, and let threads wait accordingly."""
+        if time.perf_counter() < self._next:
+            return
+        first = self._looks[0] if self._looks else None
+        now = self._note()
+        if now is None:
+            self._next = math.inf
+        elif first is not None and now.clock - first.clock > LOOK / 2:
+            unsure = SHORT + len(self._cores) / TICKS / (now.clock - first.clock)
+            self._settle(now.by_others_since(first) > len(self._cores) - self.threads + unsure)
 
-    def _settle(self, is_crowded: bool, cores: int) -> None:
+    def _note(self) -> Usage | None:
+        now = Usage.now(self._cores)
+        if now is not None:
+            self._looks.append(now)
+            self._next = now.clock + LOOK
+        return now
+
+    def _settle(self, is_crowded: bool) -> None:
         """Keep a spare team for each OpenMP library that is loaded by now, or none."""
         if is_crowded and (not self._teams or len(sys.modules) != self._modules):
             self._modules = len(sys.modules)
             for path in loaded_libraries() - self._teams.keys():
-                self._teams[path] = SpareTeam(path, cores + 1)
+                self._teams[path] = SpareTeam(path, len(self._cores) + 1)
         while self._teams and not is_crowded:
             self._teams.popitem()[1].end()
 
@@ -98,7 +105,8 @@ class Usage:
         try:
             lines = STATE.read_text("ascii").splitlines()
             found = [line.split() for line in lines if re.match(r"cpu\d", line)]
-            ticks = sum(sum(map(int, line[1:4] + line[6:9])) for line in found if int(line[0][3:]) in cores)
+            # User, nice and system time, and interrupts; not what a host takes from a guest: no thread here has it.
+            ticks = sum(sum(map(int, line[1:4] + line[6:8])) for line in found if int(line[0][3:]) in cores)
         except (OSError, ValueError):
             return None
         return cls(ticks / TICKS, time.process_time(), time.perf_counter())

@@ -31,6 +31,7 @@ from staypositive.training import (
     Engine,
     FactStream,
     ProgressBar,
+    ReferenceEngine,
     RowOptimiser,
     TrainingResult,
     Validate,
@@ -100,6 +101,8 @@ def fit(
         advising("training", _advice(chosen)),
         cores,
     ):
+        if isinstance(engine, ReferenceEngine):
+            engine.between_steps = cores.look
         try:
             result = train(
                 engine, chosen.epochs, validate=validate, validate_every=chosen.validate_every, monitor=monitor,

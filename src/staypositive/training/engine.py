@@ -7,7 +7,7 @@ same steps.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
@@ -69,6 +69,8 @@ class ReferenceEngine(Engine):
         self.prepared = objective.prepare(facts, model.n_entities, len(model.relations))
         self.generator = torch.Generator(facts.device).manual_seed(seed)
         self.steps = 0
+        self.between_steps: Callable[[], None] = _nothing
+        """Called after every step; not a part of the state."""
 
     @property
     def passes_over_all(self) -> bool:
@@ -88,6 +90,7 @@ class ReferenceEngine(Engine):
             share = len(facts) if self.objective.averages else 1
             for name, term in self.step(facts, prepared).items():
                 totals[name] = totals.get(name, 0) + term * share
+            self.between_steps()
         return {name: total / self.n_facts for name, total in totals.items()}
 
     def epoch_batches(self) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
@@ -184,6 +187,10 @@ class WholeTableEngine(ReferenceEngine):
         here[0].index_fill_(0, batch.heads, 1).index_fill_(0, batch.tails, 1)
         here[1].index_fill_(0, batch.relations, 1)
         return replace(batch, present=(here[0], here[1])), ids[0], ids[1]
+
+
+def _nothing() -> None:
+    """Do nothing between steps."""
 
 
 def leaf(table: Tensor, ids: Tensor | None = None) -> Tensor:

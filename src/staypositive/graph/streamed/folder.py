@@ -13,9 +13,15 @@ from typing import Any
 from staypositive.errors import DataError, InputError
 from staypositive.files import sha256_bytes, sha256_file, write_atomic
 from staypositive.graph.knowledge_graph import Source
+from staypositive.typed import fits
 
 FORMAT = 1
 MANIFEST = "streamed.json"
+SHAPE = {
+    "format": int, "name": str, "fingerprint": str, "labels": str, "sha256": str, "counts": dict[str, int],
+    "files": dict[str, dict[str, Any]], "sources": Sequence[dict[str, Any]],
+}  # fmt: skip
+"""What the manifest holds."""
 MARK = "ingesting"
 """A file that says a folder is of an ingestion not yet done, and may be cleared by the next."""
 
@@ -85,20 +91,26 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
         about: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        found, stated, files = int(about["format"]), about.pop("sha256"), dict(about["files"])
+        odd = [name for name, kind in SHAPE.items() if not fits(about[name], kind)]
+        found, stated, files = about["format"], about.pop("sha256"), about["files"]
     except FileNotFoundError:
         raise DataError(f"no streamed graph here (no {MANIFEST}); `staypositive ingest` makes one", folder) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"damaged: {type(error).__name__}: {error}", path) from None
+    if odd:
+        raise DataError(f"damaged: {odd[0]} is not of its kind", path)
     if found > FORMAT:
         raise DataError(f"format {found}; this staypositive reads up to {FORMAT}. Upgrade it", path)
     if stated != sha256_bytes(_json(about)):
         raise DataError("damaged: its contents do not have the hash that it states", path)
     for name, entry in files.items():
+        if Path(name).name != name:
+            raise DataError(f"damaged: it names a file outside its folder, {name!r}", path)
         if not (folder / name).is_file():
             raise DataError("missing, though the manifest names it; ingest again", folder / name)
-        if sha256_file(folder / name) != entry["sha256"]:
-            raise DataError(f"damaged: expected {entry['bytes']} bytes of SHA-256 {entry['sha256']}", folder / name)
+        if sha256_file(folder / name) != entry.get("sha256"):
+            said = f"damaged: expected {entry.get('bytes')} bytes of SHA-256 {entry.get('sha256')}"
+            raise DataError(said, folder / name)
     return about | {"sha256": stated}
 
 

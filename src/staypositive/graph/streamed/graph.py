@@ -6,13 +6,18 @@ import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from staypositive.graph.knowledge_graph import KnowledgeGraph, Source, Split, Triples, Vocabulary
+from staypositive.errors import DataError
+from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Source, Split, Triples, Vocabulary
 from staypositive.graph.streamed.arrays import StoredArray
 from staypositive.graph.streamed.folder import read_manifest, require_kernels
 from staypositive.graph.streamed.vocabulary import DiskVocabulary, NumberVocabulary
+
+PIECE = 1 << 22
+"""Triples checked at once."""
 
 
 class StreamedSplit(Split):
@@ -60,6 +65,18 @@ def open_streamed(folder: str | os.PathLike[str]) -> StreamedGraph:
     require_kernels()
     folder = Path(folder).resolve()
     manifest = read_manifest(folder)
+    try:
+        graph = _opened(folder, manifest)
+        for name in SPLITS:
+            _require_ids(graph, StoredArray(folder / f"{name}.npy"), name)
+    except DataError:
+        raise
+    except Exception as error:  # hashes say that it is whole, not that it was ever a graph
+        raise DataError(f"not a readable streamed graph: {type(error).__name__}: {error}", folder) from None
+    return graph
+
+
+def _opened(folder: Path, manifest: dict[str, Any]) -> StreamedGraph:
     counts = manifest["counts"]
 
     def vocabulary(kind: str, count: int) -> Vocabulary:
@@ -78,3 +95,14 @@ def open_streamed(folder: str | os.PathLike[str]) -> StreamedGraph:
         sha256=manifest["fingerprint"],
         about={name: counts[name] for name in ("copies_dropped", "unused_entities", "unused_relations")},
     )
+
+
+def _require_ids(graph: StreamedGraph, stored: StoredArray, split: str) -> None:
+    """Refuse triples that are no ids of the graph's labels, read piece by piece."""
+    if stored.dtype.kind != "i" or stored.shape[1:] != (3,):
+        raise DataError(f"{split} is not a table of ids", graph.folder)
+    sizes = np.array([len(graph.entities), len(graph.relations), len(graph.entities)])
+    for first in range(0, len(stored), PIECE):
+        piece = stored.read(first, first + PIECE)
+        if (piece.min(0) < 0).any() or (piece.max(0) >= sizes).any():
+            raise DataError(f"{split} has ids that no label has", graph.folder)
