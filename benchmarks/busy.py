@@ -91,6 +91,7 @@ def main() -> None:
     """Measure every side beside every neighbour; print, and record the medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=WORKLOADS, help="one of the two trainings")
     parser.add_argument("--index", type=Path, default=INDEX)
     parser.add_argument("--workload", choices=WORKLOADS, help=argparse.SUPPRESS)
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
@@ -100,17 +101,18 @@ def main() -> None:
         return
     times: dict[tuple[str, str, str], list[float]] = {}
     for _, (beside, programs), workload, side in itertools.product(
-        range(chosen.rounds), NEIGHBOURS.items(), WORKLOADS, SIDES
+        range(chosen.rounds), NEIGHBOURS.items(), [chosen.only] if chosen.only else WORKLOADS, SIDES
     ):
         with ExitStack() as stack:
             for program in programs:
                 stack.enter_context(running(program))
             times.setdefault((beside, workload, side), []).append(measured(workload, side))
         print(beside, workload, side, f"{times[beside, workload, side][-1]:.3f}", flush=True)
-    _record(times, chosen.rounds, chosen.index)
+    only = f" --only {chosen.only}" if chosen.only else ""
+    _record(times, f"python benchmarks/busy.py --rounds {chosen.rounds}{only}", chosen.index)
 
 
-def _record(times: dict[tuple[str, str, str], list[float]], rounds: int, index: Path) -> None:
+def _record(times: dict[tuple[str, str, str], list[float]], command: str, index: Path) -> None:
     import staypositive as sp
     from staypositive.experiments import write_rows
     from staypositive.run.provenance import code_commit
@@ -119,7 +121,7 @@ def _record(times: dict[tuple[str, str, str], list[float]], rounds: int, index: 
         "experiment": "busy", "dataset": "CoDEx-S", "split": "train", "metric": "epoch_seconds", "unit": "s",
         "seed": 0, "negatives_drawn": 0, "selected_on": "fixed", "device": f"cpu (x86_64), {os.cpu_count()} cores",
         "version": sp.__version__, "commit": code_commit(), "data_sha256": sp.load_graph("CoDEx-S").fingerprint,
-        "command": f"python benchmarks/busy.py --rounds {rounds}",
+        "command": command,
     }  # fmt: skip
     rows = []
     for (beside, workload, side), found in times.items():

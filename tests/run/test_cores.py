@@ -116,11 +116,16 @@ def test_one_thread_a_gpu_or_a_choice_of_the_user_need_no_look(monkeypatch: pyte
 
 @has_libgomp
 @pytest.mark.usefixtures("no_choice")
-def test_a_training_has_the_same_weights_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("engine", ["fused", "reference"])
+def test_a_training_has_the_same_weights_either_way(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if engine == "fused":
+        pytest.importorskip("numba")
     found = []
-    for used in (0.0, 99.0):
-        monkeypatch.setattr(cores.Usage, "by_others_since", lambda self, before, used=used: used)
-        monkeypatch.setattr(cores, "LOOK", 0.001)
-        run = sp.fit(planted_graph(), model="complex", dim=8, epochs=3, threads=min(2, os.cpu_count() or 1))
+    for crowded in (lambda: False, lambda: True, iter([False, True] * 10_000).__next__):
+        monkeypatch.setattr(cores, "LOOK", 0.0)
+        monkeypatch.setattr(cores.Usage, "by_others_since", lambda self, before, crowded=crowded: 99.0 * crowded())
+        run = sp.fit(planted_graph(), model="complex", dim=8, epochs=3, threads=min(2, os.cpu_count() or 1),
+                     engine=engine)  # fmt: skip
         found.append(run.model.entities.detach().clone())
-    assert torch.equal(*found)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])

@@ -121,8 +121,7 @@ def fit_sharded(
     training.resume()
     begun = len(training.history)
     origin = provenance(graph, world.device, __version__) | {"engine": type(engine).__name__}
-    with SharedCores(world.device) as cores:
-        engine.between_steps = cores.look
+    with SharedCores(world.device).told(engine):
         result = training.run(callbacks if world.rank == 0 else ())
     steps = max(1, (len(result.history) - begun) * engine.batches)
     moved = {purpose: round(world.sent[purpose] / steps) for purpose in ("rows", "sums", "relations")}

@@ -5,7 +5,8 @@ wait; where other programs use the cores too, a thread spins away the time that 
 training slows down far beyond the other programs' share. GNU's OpenMP (libgomp, which torch and numba use on Linux)
 spins for 300,000 rounds, and for 100 where it manages more threads than there are cores. So while others use
 the cores, a spare team of threads that only sleeps is kept beside the ones that train. Their number does not change,
-and with it no result. Measured by `benchmarks/busy.py`; see `docs/speed.md`.
+and with it no result. An engine whose sums do not depend on who does which part is told too, and uses one thread.
+Measured by `benchmarks/busy.py`; see `docs/speed.md`.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 import torch
+
+from staypositive.training import Engine, ReferenceEngine
 
 STATE, MAPS = Path("/proc/stat"), Path("/proc/self/maps")
 LOOK, LOOKS = 0.1, 4
@@ -43,6 +47,9 @@ class SharedCores:
 
     def __init__(self, device: torch.device) -> None:
         self.threads = torch.get_num_threads()
+        self.tell: Callable[[bool], None] | None = None
+        """Called when others begin to use the cores, and when they leave them."""
+        self._is_crowded = False
         chosen = any(name in os.environ for name in OWN_CHOICE)
         self.is_needed = device.type == "cpu" and self.threads > 1 and not chosen and STATE.exists() and MAPS.exists()
         self._cores = own_cores()
@@ -52,6 +59,12 @@ class SharedCores:
         self._modules = 0  # imported when libraries were last looked for: a new one may have brought its own
         if self.is_needed:
             self._note()
+
+    def told(self, engine: Engine) -> SharedCores:
+        """Let an engine look between its steps, and hear what is seen."""
+        if isinstance(engine, ReferenceEngine):
+            engine.between_steps, self.tell = self.look, engine.share_cores
+        return self
 
     def __enter__(self) -> SharedCores:
         self._next = -math.inf if self.is_needed else math.inf
@@ -85,6 +98,10 @@ class SharedCores:
 
     def _settle(self, is_crowded: bool) -> None:
         """Keep a spare team for each OpenMP library that is loaded by now, or none."""
+        if is_crowded != self._is_crowded:
+            self._is_crowded = is_crowded
+            if self.tell is not None:
+                self.tell(is_crowded)
         if is_crowded and (not self._teams or len(sys.modules) != self._modules):
             self._modules = len(sys.modules)
             for path in loaded_libraries() - self._teams.keys():

@@ -31,7 +31,6 @@ from staypositive.training import (
     Engine,
     FactStream,
     ProgressBar,
-    ReferenceEngine,
     RowOptimiser,
     TrainingResult,
     Validate,
@@ -99,10 +98,8 @@ def fit(
     with (
         _kept(checkpoint, graph, chosen, engine, monitor, origin) as checkpointer,
         advising("training", _advice(chosen)),
-        cores,
+        cores.told(engine),
     ):
-        if isinstance(engine, ReferenceEngine):
-            engine.between_steps = cores.look
         try:
             result = train(
                 engine, chosen.epochs, validate=validate, validate_every=chosen.validate_every, monitor=monitor,

@@ -82,6 +82,9 @@ class ReferenceEngine(Engine):
         own = self.prepared.get("weight")
         self.prepared["weight"] = weights if own is None else own * weights
 
+    def share_cores(self, is_crowded: bool) -> None:
+        """Hear whether other programs use the cores; an engine may use fewer where that changes no result."""
+
     def run_epoch(self) -> dict[str, Tensor]:
         """Shuffle, then step through the batches; the last one may be short."""
         self.model.train()

@@ -77,6 +77,8 @@ class FusedCpuEngine(ReferenceEngine):
         all_rows = objective.touches_all_rows
         # Each thread has gradient buffers of its own, so more than a few do not pay.
         self.threads = cpu_kernels.available_threads(min(torch.get_num_threads(), MOST_THREADS))
+        """The parts that each kernel's work is cut into, and how many threads do them while cores are free."""
+        self.running = self.threads
         self.entity_table = _Table(model.entities, optimiser.squares["entities"], all_rows, self.threads)
         self.relation_table = _Table(model.relations, optimiser.squares["relations"], all_rows, self.threads)
         keep = 1 - (drop_threshold(model.dropout) / 2**32)
@@ -89,10 +91,18 @@ class FusedCpuEngine(ReferenceEngine):
 
     def run_epoch(self) -> dict[str, Tensor]:
         """Go once through all facts, with this engine's number of threads."""
-        of_torch = torch.get_num_threads()
-        self.kernels.set_threads(self.threads)
-        torch.set_num_threads(of_torch)  # numba's first call sets OpenMP's number, which is torch's too
+        self._use_threads()
         return super().run_epoch()
+
+    def share_cores(self, is_crowded: bool) -> None:
+        """Let one thread do the parts of all while others use the cores: no thread waits, and no sum changes."""
+        self.running = 1 if is_crowded else self.threads
+        self._use_threads()
+
+    def _use_threads(self) -> None:
+        of_torch = torch.get_num_threads()
+        self.kernels.set_threads(self.running)
+        torch.set_num_threads(of_torch)  # numba's first call sets OpenMP's number, which is torch's too
 
     def restore(self, state: State) -> None:
         """Go on from where `state` was taken; rows met in steps that are now to come again are forgotten."""
