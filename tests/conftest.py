@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -66,13 +67,20 @@ def own_logging() -> Iterator[None]:
         logger.handlers[:], logger.propagate = handlers, propagate
 
 
-@pytest.fixture(autouse=True)
-def own_threads() -> Iterator[None]:
-    """Let no training that a test asks for decide how many threads later tests have."""
+@contextmanager
+def kept_threads() -> Iterator[None]:
+    """Put torch's number of threads back."""
     before = torch.get_num_threads()
     yield
     if torch.get_num_threads() != before:
         torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def own_threads() -> Iterator[None]:
+    """Let no training that a test asks for decide how many threads later tests have."""
+    with kept_threads():
+        yield
 
 
 def load_example(name: str) -> ModuleType:

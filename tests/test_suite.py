@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from conftest import kept_threads
 from staypositive.cli.common import Speaker
 
 
@@ -39,13 +40,8 @@ def test_drawn_cases_are_the_same_everywhere() -> None:
     assert settings.default.deadline is None
 
 
-class TestThreads:
-    """The number of threads that one test sets is not the next one's."""
-
+def test_the_number_of_threads_that_a_test_sets_is_not_the_next_ones() -> None:
     before = torch.get_num_threads()
-
-    def test_set(self) -> None:
-        torch.set_num_threads(self.before + 1)
-
-    def test_seen(self) -> None:
-        assert torch.get_num_threads() == self.before
+    with kept_threads():
+        torch.set_num_threads(before + 1)
+    assert torch.get_num_threads() == before

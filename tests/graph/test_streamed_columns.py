@@ -52,7 +52,7 @@ def test_columns_by_name_and_by_number(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_which_columns_are_read_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(3):
-        (tmp_path / f"{number}.tsv").write_text(lines(("tail", "relation", "head"), ROWS[number]))
+        (tmp_path / f"{number}.tsv").write_text(lines(("tail", "relation", "head"), ROWS[number]), "utf-8")
     ingest(tmp_path, tmp_path / "out", memory=LEAST)
     assert caplog.messages == [
         "0.tsv: head = head (column 3), relation = relation (2), tail = tail (1); first triple: Grace knows Ada"

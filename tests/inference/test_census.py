@@ -117,4 +117,4 @@ def test_the_command(tmp_path: Path) -> None:
     assert [row["relation"] for row in rows][-1] == "(all)"
     shown = CliRunner().invoke(app, ["census", str(tmp_path / "run"), "--out", str(tmp_path / "census.csv")])
     assert shown.exit_code == 0, shown.output
-    assert (tmp_path / "census.csv").read_text().startswith("relation,facts,triples,mean,deviation")
+    assert (tmp_path / "census.csv").read_text("utf-8").startswith("relation,facts,triples,mean,deviation")

@@ -125,7 +125,8 @@ def test_prior_of_a_calibrated_run_is_the_calibrators(planted_run: sp.Run) -> No
 def test_queries_from_a_file(predictor: Predictor, tmp_path: Path) -> None:
     path = tmp_path / "queries.tsv"
     path.write_text(
-        "France\tborders\t?\n?\tborders\tSpain\nFrance\t?\tSpain\nFrance\tborders\tSpain\nJapan\tborders\t?\n"
+        "France\tborders\t?\n?\tborders\tSpain\nFrance\t?\tSpain\nFrance\tborders\tSpain\nJapan\tborders\t?\n",
+        "utf-8",
     )
     queries = read_queries(path, predictor.graph)
     done: list[int] = []
@@ -142,10 +143,10 @@ def test_queries_from_a_file(predictor: Predictor, tmp_path: Path) -> None:
 
 def test_bad_queries_are_named(predictor: Predictor, tmp_path: Path) -> None:
     path = tmp_path / "queries.tsv"
-    path.write_text("France\tborders\t?\nFrance\t?\t?\n")
+    path.write_text("France\tborders\t?\nFrance\t?\t?\n", "utf-8")
     with pytest.raises(DataError, match=r"queries.tsv:2: .*lacks relation and tail"):
         read_queries(path, predictor.graph)
-    path.write_text("France\tborders\t?\nFrance\tbordres\t?\n")
+    path.write_text("France\tborders\t?\nFrance\tbordres\t?\n", "utf-8")
     with pytest.raises(DataError, match=r"queries.tsv:2: no relation is called 'bordres'"):
         read_queries(path, predictor.graph)
     with pytest.raises(InputError, match="top"):
