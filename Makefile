@@ -41,7 +41,7 @@ $(PYKEEN): $(STAMP)
 	touch $(PYKEEN)
 
 test-pykeen: $(PYKEEN)  ## tests of the PyKEEN plug-in, against the released PyKEEN, with its bundled datasets
-	$(BIN)/python -m pytest tests/pykeen_plugin src/staypositive/pykeen_plugin src/staypositive/pykeen_datasets.py \
+	$(BIN)/python -m pytest tests/interop/pykeen src/staypositive/interop/pykeen src/staypositive/interop/pykeen_datasets.py \
 		"tests/test_docs.py::test_python_blocks_run[pykeen.md]"
 
 $(IO): $(STAMP)
@@ -50,13 +50,13 @@ $(IO): $(STAMP)
 	touch $(IO)
 
 test-io: $(IO)  ## every reader and every export, with what is optional installed: Parquet, RDF, zstd, ONNX, polars
-	$(BIN)/python -m pytest tests/graph tests/export tests/cli/test_export.py tests/training/test_weights.py \
-		src/staypositive/graph src/staypositive/export \
+	$(BIN)/python -m pytest tests/graph tests/interop tests/cli/test_export.py tests/training/test_weights.py \
+		src/staypositive/graph src/staypositive/interop \
 		"tests/test_docs.py::test_python_blocks_run[your-data.md]" "tests/test_docs.py::test_python_blocks_run[export.md]"
 
 test-tune: $(STAMP)  ## tests of the search and of the trackers, with Optuna, TensorBoard and MLflow
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,tune,track]"
-	$(BIN)/python -m pytest tests/tuning tests/trackers src/staypositive/tuning src/staypositive/trackers \
+	$(BIN)/python -m pytest tests/tuning tests/interop/trackers src/staypositive/tuning src/staypositive/interop/trackers \
 		"tests/test_docs.py::test_python_blocks_run[tune.md]"
 
 test-browser: $(STAMP)  ## explorer and report in headless Chromium, with pictures in site/pictures; needs chromium and chromedriver

@@ -2,4 +2,4 @@
 
 import importlib.util
 
-collect_ignore_glob = [] if importlib.util.find_spec("pykeen") else ["src/staypositive/pykeen_*"]
+collect_ignore_glob = [] if importlib.util.find_spec("pykeen") else ["src/staypositive/interop/pykeen*"]

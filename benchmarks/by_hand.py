@@ -70,7 +70,7 @@ def writing_rdf() -> None:
     """N-Triples of a hundred thousand statements."""
     import pyoxigraph as ox
 
-    from staypositive.export.ntriples import statement
+    from staypositive.interop.ntriples import statement
 
     labels = [(f"http://e.org/{h}", f"http://e.org/r{h % 9}", f"http://e.org/{t}") for h, t in _pairs(100_000)]
 
@@ -170,9 +170,9 @@ def estimating() -> None:
     from scipy.stats import binomtest, gaussian_kde
     from sklearn.linear_model import LogisticRegression
 
-    from staypositive.calibration.maps import Platt
-    from staypositive.calibration.posterior import kernel_density
-    from staypositive.inference.census import wilson
+    from staypositive.inference.statistics import wilson
+    from staypositive.probability.maps import Platt
+    from staypositive.probability.posterior import kernel_density
 
     values, knots = DRAW.normal(2, 1, 5000), np.linspace(-4, 6, 400)
     low, high = np.quantile(values, [0.25, 0.75])

@@ -17,7 +17,7 @@ import pandas as pd
 
 import staypositive as sp
 from staypositive.experiments import write_rows
-from staypositive.inference.census import take_census
+from staypositive.inference.statistics import take_census
 from staypositive.run.provenance import code_commit, device_name
 
 

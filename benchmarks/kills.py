@@ -39,7 +39,7 @@ CASES: dict[tuple[str, str, str], list[str]] = {
     ("complex", "negative-sampling", "fused"): ["--epochs", "12", "--validate-every", "3", "--negatives", "2"],
     ("hole", "stay-positive", "Adam"): ["--epochs", "8", "--validate-every", "3", "--optimiser", "adam"],
     ("distmult", "second-moment", "moments"): ["--epochs", "6", "--validate-every", "2"],
-    ("complex", "second-moment", "spread"): ["--epochs", "6", "--validate-every", "2", "--spread-every", "5"],
+    ("complex", "second-moment", "spread"): ["--epochs", "6", "--validate-every", "2", "--gram-update-interval", "5"],
     ("rescal", "1vsall", "reference"): ["--epochs", "3", "--validate-every", "2"],
     ("distmult", "stay-positive", "bfloat16"): ["--epochs", "8", "--validate-every", "3", "--precision", "bfloat16"],
 }

@@ -69,7 +69,7 @@ def draw(chosen: argparse.Namespace) -> dict[str, Any]:
 def take_in(chosen: argparse.Namespace) -> dict[str, Any]:
     """Ingest the shards."""
     from staypositive.graph import ingest
-    from staypositive.graph.streamed import parse_size
+    from staypositive.graph.on_disk import parse_size
 
     started = _peak()
     graph = ingest(

@@ -9,7 +9,7 @@ Each argument after the dataset is a JSON object of settings of `fit`, or `@file
 epochs are chosen by validation facts, also where there are labelled triples: by their filtered MRR, or with `--choose
 posterior` by the NLL that the posterior expects. No label is looked at before the test. With `--join` the settings
 are members: all are trained, each from seeds of its own, and joined by weights that the same measure chooses, a
-joined model a seed; `--alone` keeps the first member by itself too, and leaves out answer sets. `--whole` names a
+joined model a seed; `--alone` keeps the first member by itself too, and leaves out prediction sets. `--whole` names a
 dataset with the same training facts whose larger test is measured too. `--until` tells how many seconds of training
 it takes to that MRR, filtered by the facts of all splits. With `--graphs`, datasets are read from encoded files.
 """
@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from staypositive.calibration import Conformal
 from staypositive.evaluation import RankingTask, ranking_metrics
 from staypositive.experiments.index import write_rows
 from staypositive.experiments.kept import keep_background, keep_result
@@ -38,10 +37,11 @@ from staypositive.experiments.paper import Cell
 from staypositive.experiments.table2 import Lab, about_row, describe
 from staypositive.graph import KnowledgeGraph, Split, load_graph
 from staypositive.inference import Predictor
-from staypositive.inference.answer_sets import measure_sets
+from staypositive.inference.prediction_sets import measure_prediction_sets
 from staypositive.models import JOINED, BilinearModel, Scorer, build_model
+from staypositive.probability import Conformal
+from staypositive.run.ensembles import choose_weights, joined_model
 from staypositive.run.fitting import new_engine, new_model, resolve_device, training_facts
-from staypositive.run.joining import choose_weights, joined_model
 from staypositive.run.measuring import validation_measure
 from staypositive.run.settings import Settings, make_settings
 
@@ -224,12 +224,12 @@ def _keep(
 
 
 def _sets(graph: KnowledgeGraph, model: BilinearModel, about: dict[str, Any]) -> list[dict[str, Any]]:
-    """Conformal answer sets of the test facts: how often they hold the true answer, and how large they are."""
+    """Conformal prediction sets of the test facts: how often they hold the true answer, and how large they are."""
     predictor = Predictor(graph, Scorer(model))
     conformal = Conformal.fit(predictor.scorer, graph.valid.facts)
     rows = []
     for coverage, by_relation in itertools.product(COVERAGES, (False, True)):
-        found = measure_sets(
+        found = measure_prediction_sets(
             predictor, conformal, graph.test.facts, graph.facts(), coverage, per_relation=by_relation
         )
         for side, figures in found.items():

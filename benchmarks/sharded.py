@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 from staypositive.cli.common import own_command
-from staypositive.distributed import World, new_sharded_engine, open_world, shard_model
 from staypositive.experiments import write_rows
 from staypositive.graph import KnowledgeGraph, load_graph
 from staypositive.run import make_settings
 from staypositive.run.provenance import provenance
+from staypositive.sharded import World, new_sharded_engine, open_world, shard_model
 from staypositive.version import __version__
 
 OBJECTIVES: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""What `spread_every` costs and saves in second-moment training: validation MRR, and CPU seconds of the best epoch.
+"""What `gram_update_interval` costs and saves in training: validation MRR, and CPU seconds of the best epoch.
 
 python benchmarks/spread.py CoDEx-S --dim 64 --epochs 20 --rows rows.csv
 """
@@ -43,7 +43,7 @@ def main() -> None:
     command = f"python benchmarks/spread.py {graph.name} --dim {chosen.dim} --batch {chosen.batch}"
     lab = Lab(Path(), CPU, f"{command} --epochs {chosen.epochs} --seeds {chosen.seeds}", experiment="spread")
     for every, seed in itertools.product(map(int, chosen.every.split(",")), range(chosen.seeds)):
-        settings = make_settings(**common, unobserved_weight=chosen.w0, spread_every=every, seed=seed)
+        settings = make_settings(**common, unobserved_weight=chosen.w0, gram_update_interval=every, seed=seed)
         model = new_model(graph, settings)
         engine = new_engine(model, settings, training_facts(graph, model, CPU))
         times = []
@@ -52,11 +52,14 @@ def main() -> None:
             engine.run_epoch()
             times.append(time.process_time() - start)
         mrr, seconds = measure(model.eval()), min(times)  # a busy machine makes epochs longer, never shorter
-        print(f"{graph.name}, spread_every {every}, seed {seed}: MRR {mrr:.4f}, {seconds:.3f} s an epoch", flush=True)
+        print(
+            f"{graph.name}, gram_update_interval {every}, seed {seed}: MRR {mrr:.4f}, {seconds:.3f} s an epoch",
+            flush=True,
+        )
         if chosen.rows:
             cell, outcome = Cell("", "complex", "second-moment", graph.name), Outcome(settings, model)
             about = about_row(cell, outcome, graph, lab, "fixed") | {"split": "valid"}
-            about |= {"setting": f"spread_every {every}, {chosen.epochs} epochs; {about['setting']}"}
+            about |= {"setting": f"gram_update_interval {every}, {chosen.epochs} epochs; {about['setting']}"}
             ranked = {"filter": "filtered", "ties": "realistic", "side": "both"}
             write_rows(
                 chosen.rows,

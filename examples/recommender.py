@@ -188,7 +188,7 @@ def next_likes(shop: Shop, run: sp.Run, user: int, top: int = 5) -> tuple[list[i
 
 
 def ask(shop: Shop, run: sp.Run, user: int = 0) -> dict[str, float]:
-    """Print probabilities beside the true ones, for one user and for many, and an answer set; return the means."""
+    """Print probabilities beside the true ones, for one user and for many, and a prediction set; return the means."""
     run.calibrate("beta")
     print(f"\nuser {user}, next      probability   true chance")
     for item, said, true in zip(*next_likes(shop, run, user), strict=True):
@@ -196,9 +196,9 @@ def ask(shop: Shop, run: sp.Run, user: int = 0) -> dict[str, float]:
     many = [next_likes(shop, run, one) for one in range(100)]
     means = {name: float(np.mean([m[place] for m in many])) for place, name in ((1, "said"), (2, "true"))}
     print(f"100 users, mean   {means['said']:13.3f}{means['true']:14.3f}")
-    size = len(run.answer_set(head=f"user {user}", relation="likes", coverage=0.8))
-    found = run.measure_sets("test", 0.8)["tail"]
-    print(f"\nuser {user}'s answer set at 80%: {size} of {shop.chance.shape[1]} items")
+    size = len(run.prediction_set(head=f"user {user}", relation="likes", coverage=0.8))
+    found = run.measure_prediction_sets("test", 0.8)["tail"]
+    print(f"\nuser {user}'s prediction set at 80%: {size} of {shop.chance.shape[1]} items")
     print(f"all held-out likes: {found['coverage']:.1%} inside, {found['median_size']:.0f} items in the median")
     return means | {"coverage": found["coverage"], "median_size": found["median_size"]}
 

@@ -71,7 +71,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "als": past.als,
     "conformal": past.conformal,
     "conformal-joined": past.conformal_joined,
-    "census": past.census,
+    "census": past.score_statistics,
     "defaults": past.defaults,
     "pykeen-side": around.pykeen_side,
     "pykeen-side-setting": around.pykeen_side_setting,

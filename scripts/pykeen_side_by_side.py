@@ -25,7 +25,7 @@ from pykeen.training import TrainingCallback
 from pykeen.version import get_version
 
 from staypositive.experiments.index import Row, write_rows
-from staypositive.pykeen_plugin import from_pykeen
+from staypositive.interop.pykeen import from_pykeen
 from staypositive.run import Run
 
 TRAININGS: dict[str, dict[str, Any]] = {

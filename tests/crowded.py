@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from staypositive.__main__ import main
-from staypositive.distributed import fitting
+from staypositive.sharded import fitting
 
 if __name__ == "__main__":
     fitting.free_memory = lambda: 0.0

@@ -11,7 +11,7 @@ import signal
 from torch import Tensor
 
 from staypositive.__main__ import main
-from staypositive.distributed import ShardedEngine
+from staypositive.sharded import ShardedEngine
 
 
 def dying() -> int:
@@ -27,7 +27,7 @@ class MortalEngine(ShardedEngine):
 
 
 if __name__ == "__main__":
-    import staypositive.distributed.fitting
+    import staypositive.sharded.fitting
 
-    staypositive.distributed.fitting.ShardedEngine = MortalEngine  # type: ignore[misc]
+    staypositive.sharded.fitting.ShardedEngine = MortalEngine  # type: ignore[misc]
     main()

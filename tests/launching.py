@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from staypositive.distributed import World, open_world
+from staypositive.sharded import World, open_world
 
 TESTS = Path(__file__).resolve().parent
 

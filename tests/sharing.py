@@ -15,7 +15,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from conftest import planted_graph
-from staypositive.distributed import (
+from staypositive.graph import KnowledgeGraph, Split, Vocabulary
+from staypositive.run import Settings, make_settings
+from staypositive.sharded import (
     World,
     discover_sharded,
     new_sharded_engine,
@@ -24,9 +26,7 @@ from staypositive.distributed import (
     score_sharded,
     shard_model,
 )
-from staypositive.distributed.rows import gather
-from staypositive.graph import KnowledgeGraph, Split, Vocabulary
-from staypositive.run import Settings, make_settings
+from staypositive.sharded.rows import gather
 
 STAY, SECOND, DRAWN = ({"objective": name} for name in ("stay-positive", "second-moment", "negative-sampling"))
 CASES: dict[str, dict[str, Any]] = {
@@ -81,7 +81,7 @@ def train(name: str, world: World) -> dict[str, Tensor]:
     ranks = rank_sharded(world, model, graph.test.facts, graph.facts(), memory=4000)
     counts = np.stack([ranks.better, ranks.ties, ranks.candidates, ranks.raw_better, ranks.raw_ties])
     found["ranks"] = torch.from_numpy(counts)
-    new = list(discover_sharded(world, graph, model, min_probability=0.3, everywhere=True, most=20, piece=100))
+    new = list(discover_sharded(world, graph, model, min_probability=0.3, all_pairs=True, most=20, piece=100))
     found["new"] = torch.from_numpy(np.concatenate([relation.triples for relation in new]))
     found["scores"] = torch.from_numpy(score_sharded(world, model, graph.test.triples[:3]))
     found |= {name: weight.detach().cpu() for name, weight in model.named_parameters()}

@@ -71,7 +71,7 @@ def test_runs_are_those_of_the_package_and_folders_that_hold_one(ask: Ask) -> No
 def test_relations_are_the_runs_own(ask: Ask, planted_run: sp.Run) -> None:
     assert "has_currency" in ask("staypositive predict geo-demo --relation ")
     planted_run.save("mine")
-    assert set(ask("staypositive support mine --relation ")) == {"ally", "rival"}
+    assert set(ask("staypositive explain mine --relation ")) == {"ally", "rival"}
     assert ask("staypositive predict nowhere --relation ") == []
 
 

@@ -52,4 +52,4 @@ def test_the_recommender_tells_its_story(
     told = capsys.readouterr().out
     assert "recall@20" in told
     assert "true chance" in told
-    assert "answer set at 80%" in told
+    assert "prediction set at 80%" in told

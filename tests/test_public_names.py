@@ -48,7 +48,7 @@ NAMES = [
     "fit",
     "ingest",
     "inspect_graph",
-    "join_runs",
+    "build_ensemble",
     "load_graph",
     "load_run",
     "make_settings",

@@ -56,14 +56,14 @@ def _by_setting(rows: Rows, experiment: str) -> dict[tuple[str, str, str], dict[
 
 
 def spread(rows: Rows) -> str:
-    """What `spread_every` does to validation MRR and to the seconds of an epoch."""
+    """What `gram_update_interval` does to validation MRR and to the seconds of an epoch."""
     own = _by_setting(rows, "spread").items()
     found = {(data, int(steps.split()[1].rstrip(","))): cell for (data, steps, _), cell in own}
     lines = [
         [data, str(steps), seeds(cell["mrr"]), seeds(cell["epoch_cpu_seconds"])]
         for (data, steps), cell in sorted(found.items())
     ]
-    return markdown(["data", "`spread_every`", "validation MRR", "CPU seconds, shortest epoch"], lines)
+    return markdown(["data", "`gram_update_interval`", "validation MRR", "CPU seconds, shortest epoch"], lines)
 
 
 def als(rows: Rows) -> str:
@@ -147,7 +147,7 @@ def conformal_joined(rows: Rows) -> str:
 
 
 def conformal(rows: Rows) -> str:
-    """Answer sets: whether they hold the true answer as often as promised, and how large they are."""
+    """Prediction sets: whether they hold the true answer as often as promised, and how large they are."""
     own: dict[tuple[str, str], dict[str, list[float]]] = {}
     for row in rows:
         if row["experiment"] == "conformal" and row["side"] == "both":
@@ -169,7 +169,7 @@ def conformal(rows: Rows) -> str:
     return markdown(["", "held", "95% of chance", "mean size", "median", "source"], lines)
 
 
-def census(rows: Rows) -> str:
+def score_statistics(rows: Rows) -> str:
     """How many triples reach a probability: counted, and by both estimates."""
     own = {}
     for row in rows:
@@ -210,7 +210,7 @@ def recommender_probabilities(rows: Rows) -> str:
     lines = [
         ["the five best items of 100 users: stated probability, mean", f"{own['said']:.3f}"],
         ["the same items: true chance, mean", f"{own['true']:.3f}"],
-        ["held-out likes inside their answer sets at 80%", f"{own['coverage']:.1%}"],
+        ["held-out likes inside their prediction sets at 80%", f"{own['coverage']:.1%}"],
         ["items in such a set, median", f"{own['median_size']:,.0f}"],
     ]
     return markdown(["", ""], lines)

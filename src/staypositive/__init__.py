@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from staypositive.version import __version__
 
 if TYPE_CHECKING:
-    from staypositive.calibration import CALIBRATORS
     from staypositive.errors import (
         DataError,
         DivergedError,
@@ -51,7 +50,8 @@ if TYPE_CHECKING:
         StayPositive,
         build_objective,
     )
-    from staypositive.run import Checkpoint, Run, Settings, fit, join_runs, load_run, make_settings
+    from staypositive.probability import CALIBRATORS
+    from staypositive.run import Checkpoint, Run, Settings, build_ensemble, fit, load_run, make_settings
     from staypositive.training import Callback, EpochRecord
 
 __all__ = [
@@ -87,20 +87,20 @@ __all__ = [
     "UnknownLabelError",
     "Vocabulary",
     "__version__",
+    "build_ensemble",
     "build_model",
     "build_objective",
     "drop_unseen",
     "fit",
     "ingest",
     "inspect_graph",
-    "join_runs",
     "load_graph",
     "load_run",
     "make_settings",
     "write_folder",
 ]
 
-_ROOMS = ("errors", "graph", "models", "objectives", "calibration", "training", "inference", "run")
+_ROOMS = ("errors", "graph", "models", "objectives", "probability", "training", "inference", "run")
 
 
 def __getattr__(name: str) -> Any:

@@ -120,7 +120,7 @@ def test_calibrate(trained: Path) -> None:
     assert "isotonic" in report["test"]["classification"]["all"]
     assert "before" in call("calibrate", trained, "--method", "platt")
     assert sp.load_run(trained).calibrator.name == "platt"
-    assert "background-logistic" in call("calibrate", trained)  # what suits second moments and labels
+    assert "null-logistic" in call("calibrate", trained)  # what suits second moments and labels
 
 
 def test_predict(trained: Path, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_prediction_errors(
 def test_import_needs_pykeen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "staypositive.pykeen_plugin", None)  # as where it is not installed
+    monkeypatch.setitem(sys.modules, "staypositive.interop.pykeen", None)  # as where it is not installed
     code, text = fail(monkeypatch, capsys, "import-pykeen", tmp_path / "theirs", "--out", tmp_path / "ours")
     assert (code, "pip install 'staypositive[pykeen]'" in text) == (2, True)
 
@@ -355,19 +355,21 @@ def test_join_makes_one_run_of_two(
 ) -> None:
     call("train", "geo", "--out", tmp_path / "other", *FAST, "--seed", "1", "--no-evaluate")
     both = tmp_path / "both"
-    report = json.loads(call("join", trained, tmp_path / "other", "--out", both, "--facts", "50", "--json"))
+    report = json.loads(call("ensemble", trained, tmp_path / "other", "--out", both, "--facts", "50", "--json"))
     assert sum(member["weight"] for member in report["members"]) == pytest.approx(1)
     assert report["metrics"]["test"]["ranking"]["queries"] == 2438
-    text = call("join", trained, tmp_path / "other", "--out", both, "--force", "--weights", "3,1", "--no-evaluate")
+    text = call(
+        "ensemble", trained, tmp_path / "other", "--out", both, "--force", "--weights", "3,1", "--no-evaluate"
+    )
     assert f"0.75  {trained}" in text
     assert "tail" in call("predict", both, "--head", "France", "--relation", "borders")
-    code, said = fail(monkeypatch, capsys, "join", trained, tmp_path / "other", "--out", both)
+    code, said = fail(monkeypatch, capsys, "ensemble", trained, tmp_path / "other", "--out", both)
     assert code == 2
     assert "already holds a run" in said
-    code, said = fail(monkeypatch, capsys, "join", trained, both, "--out", both, "--force")
+    code, said = fail(monkeypatch, capsys, "ensemble", trained, both, "--out", both, "--force")
     assert code == 2
     assert "is one of the runs to be joined" in said
-    code, said = fail(monkeypatch, capsys, "join", trained, "--out", tmp_path / "one")
+    code, said = fail(monkeypatch, capsys, "ensemble", trained, "--out", tmp_path / "one")
     assert code == 2
     assert "two runs or more" in said
 
@@ -380,12 +382,12 @@ def test_runs_of_other_seeds_share_a_split(
     few = ("--model", "complex", "--objective", "second-moment", "--dim", "4", "--epochs", "2", "--no-evaluate")
     for name, *seeds in (("a", "0"), ("b", "1"), ("c", "1", "--split-seed", "0")):
         call("train", tmp_path / "own.tsv", "--out", tmp_path / name, *few, "--seed", *seeds)
-    code, said = fail(monkeypatch, capsys, "join", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "ab")
+    code, said = fail(monkeypatch, capsys, "ensemble", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "ab")
     assert code == 2
     assert "--split-seed" in said
-    text = call("join", tmp_path / "a", tmp_path / "c", "--out", tmp_path / "ac")
+    text = call("ensemble", tmp_path / "a", tmp_path / "c", "--out", tmp_path / "ac")
     assert "the best run alone" in text
-    alone = call("join", tmp_path / "a", tmp_path / "a", "--out", tmp_path / "aa")
+    alone = call("ensemble", tmp_path / "a", tmp_path / "a", "--out", tmp_path / "aa")
     assert "this is that run alone" in alone
 
 

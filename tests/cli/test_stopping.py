@@ -19,7 +19,7 @@ import staypositive as sp
 from staypositive.cli import app, main
 from staypositive.cli.stopping import StopSignals
 from staypositive.experiments.index import read_index
-from staypositive.run import hashed
+from staypositive.run import sealed_folder
 from staypositive.training import loop
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -208,7 +208,7 @@ def test_a_run_that_is_replaced_stays_until_the_new_one_is_whole(
 def test_a_full_disk_is_one_line_and_what_was_trained_is_kept(
     at: str, call, whole: sp.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = hashed.write_atomic
+    real = sealed_folder.write_atomic
 
     def full(path: Path, data: bytes) -> Path:
         if ("checkpoint" in path.parts) == (at == "checkpoint"):
@@ -216,7 +216,7 @@ def test_a_full_disk_is_one_line_and_what_was_trained_is_kept(
         return real(path, data)
 
     with monkeypatch.context() as patch:
-        patch.setattr(hashed, "write_atomic", full)
+        patch.setattr(sealed_folder, "write_atomic", full)
         done = call(tmp_path / "run", "--checkpoint-every", "3")
     if at == "checkpoint":  # a warning, and the run is there
         assert done.code == 0

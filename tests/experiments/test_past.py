@@ -69,7 +69,7 @@ def test_published_bars_stand_among_ours(results: Path) -> None:
     assert all("NS-KGE" not in bar.name for bar in bars)  # its MRR is not published
     losses = nll_bars(rows, "FB13")
     assert [bar.mean for bar in losses] == sorted((bar.mean for bar in losses), reverse=True)
-    assert {bar.name for bar in losses} >= {"posterior", "background-logistic", "platt", "HolE + histogram"}
+    assert {bar.name for bar in losses} >= {"posterior", "null-logistic", "platt", "HolE + histogram"}
     assert [bar.name for bar in losses if bar.kind == "fitted to facts alone"] == ["posterior"]
 
 
@@ -113,7 +113,7 @@ def test_tables_of_spread_and_als(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"experiment": experiment, "dataset": "X", "setting": setting, "metric": metric, "value": str(value)}
 
     rows = [
-        row("spread", f"spread_every {steps}, 5 epochs; lr 0.1", metric, value)
+        row("spread", f"gram_update_interval {steps}, 5 epochs; lr 0.1", metric, value)
         for steps in (16, 4)
         for metric, value in (("mrr", 0.3), ("mrr", 0.5), ("epoch_cpu_seconds", steps / 2))
     ]

@@ -209,7 +209,7 @@ def test_kept_results_give_what_evaluate_gives(tmp_path: Path) -> None:
                     assert row["value"] == pytest.approx(report[row["calibration"]][plain], rel=1e-4)
 
 
-@pytest.mark.parametrize("way", ["posterior", "platt", "background-logistic"])
+@pytest.mark.parametrize("way", ["posterior", "platt", "null-logistic"])
 def test_kept_backgrounds_give_what_evaluate_gives(tmp_path: Path, way: str) -> None:
     graph = planted_graph()
     run = sp.fit(graph, model="complex", objective="second-moment", dim=6, epochs=30, batch_size=64, init_scale=0.5)

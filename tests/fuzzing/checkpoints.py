@@ -19,7 +19,7 @@ from staypositive.training import Engine, TrainingState, train
 
 KINDS: tuple[dict[str, Any], ...] = (
     {"model": "distmult", "engine": "reference"},
-    {"model": "complex", "objective": "second-moment", "spread_every": 3},
+    {"model": "complex", "objective": "second-moment", "gram_update_interval": 3},
     {"model": "tucker", "optimiser": "adam", "engine": "reference"},
     {"model": "transe", "precision": "bfloat16", "optimiser": "adagrad-rowwise"},
     {"model": "simple", "objective": "negative-sampling", "engine": "auto"},

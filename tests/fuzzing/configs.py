@@ -40,8 +40,8 @@ n3 = { low = 0, high = 1 }
 VERBS = (
     ["predict", "RUN", "--head", "p0", "--relation", "left", "--top", "3"], ["predict", "RUN", "--similar", "p1"],
     ["predict", "RUN", "--queries", "FILE"], ["predict", "RUN", "-r", "left", "-t", "p2", "--candidates", "range"],
-    ["evaluate", "RUN", "--split", "valid", "--json"], ["census", "RUN", "--samples", "5", "--seed", "1"],
-    ["discover", "RUN", "--relations", "left", "--top", "2"], ["support", "RUN", "-h", "p0", "-r", "left",
+    ["evaluate", "RUN", "--split", "valid", "--json"], ["stats", "RUN", "--samples", "5", "--seed", "1"],
+    ["discover", "RUN", "--relations", "left", "--top", "2"], ["explain", "RUN", "-h", "p0", "-r", "left",
     "-t", "p1"],
     ["datasets", "show", "FILE", "--no-header"], ["datasets", "list"], ["datasets", "clean", "FILE", "--out", "OUT"],
     ["export", "RUN", "--what", "graph", "--out", "OUT"], ["extend", "RUN", "FILE", "--out", "OUT"],

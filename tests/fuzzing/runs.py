@@ -17,11 +17,11 @@ from fuzzing.drawing import NUMBERS, anything, as_json, mutated_bytes, mutated_j
 from staypositive.errors import StayPositiveError
 from staypositive.files import sha256_bytes
 from staypositive.graph.knowledge_graph import encode
-from staypositive.run.hashed import to_json
+from staypositive.run.sealed_folder import to_json
 
 KINDS = (
     ("distmult", "platt"), ("complex", "posterior"), ("tucker", "isotonic"), ("transe", "temperature"),
-    ("ntn", "beta"), ("rescal", "background-logistic"), ("simple", "none"), ("hole", "platt"),
+    ("ntn", "beta"), ("rescal", "null-logistic"), ("simple", "none"), ("hole", "platt"),
 )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ class Runs(Target):
             log_odds = run.predictor.triple_logits(found[:, 2:], scores)
             if draw.random() < 0.02:
                 run.evaluate("test")
-                run.answer_set(query.head, query.relation, coverage=0.5)
+                run.prediction_set(query.head, query.relation, coverage=0.5)
                 run.similar(query.head, 2)
         except StayPositiveError as error:
             return f"asked: {type(error).__name__}"

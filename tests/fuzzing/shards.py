@@ -15,15 +15,15 @@ from fuzzing.cases import Target, named_refusal
 from fuzzing.drawing import mutated_json
 from fuzzing.runs import mutated_part, small_graph, write_manifest
 from launching import world_of_one
-from staypositive.distributed import fit_sharded, gather_run, leave_in_shards, open_sharded, shards_of
-from staypositive.distributed.checkpoint import CheckpointFolder
-from staypositive.distributed.fitting import new_sharded_engine, shard_model
-from staypositive.distributed.loop import Training
-from staypositive.distributed.manifest import MANIFEST
 from staypositive.errors import StayPositiveError
 from staypositive.files import sha256_bytes
 from staypositive.run import load_run, make_settings
 from staypositive.run.folder import RUN, SHARDS
+from staypositive.sharded import fit_sharded, gather_run, leave_in_shards, open_sharded, shards_of
+from staypositive.sharded.checkpoint import CheckpointFolder
+from staypositive.sharded.fitting import new_sharded_engine, shard_model
+from staypositive.sharded.loop import Training
+from staypositive.sharded.manifest import MANIFEST
 
 KINDS: tuple[dict[str, Any], ...] = (
     {"model": "distmult"},

@@ -15,13 +15,13 @@ import pytest
 from staypositive.errors import DataError, InputError, SettingError, UnknownLabelError
 from staypositive.files import sha256_bytes, sha256_file
 from staypositive.graph import SPLITS, StreamedGraph, Vocabulary, ingest, load_graph, open_streamed
-from staypositive.graph.streamed import building, encoding, parse_size
-from staypositive.graph.streamed.arrays import GrowingArray, StoredArray
-from staypositive.graph.streamed.folder import _json
-from staypositive.graph.streamed.job import Job, Sizes, silent
-from staypositive.graph.streamed.spill import Spill
+from staypositive.graph.on_disk import building, encoding, parse_size
+from staypositive.graph.on_disk.arrays import GrowingArray, StoredArray
+from staypositive.graph.on_disk.folder import _json
+from staypositive.graph.on_disk.job import Job, Sizes, silent
+from staypositive.graph.on_disk.spill import Spill
 
-kernels = pytest.importorskip("staypositive.graph.streamed.kernels", reason="needs numba")
+kernels = pytest.importorskip("staypositive.graph.on_disk.kernels", reason="needs numba")
 
 LEAST = 128 << 20
 Triple = tuple[str, str, str]

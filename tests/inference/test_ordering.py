@@ -10,12 +10,12 @@ import torch
 
 import staypositive as sp
 from conftest import planted_graph
-from staypositive.inference import Predictor, Support, discover
+from staypositive.inference import Explainer, Predictor, discover
 from staypositive.inference.ordering import TOLERANCE, best_first, best_of_each, grid, reaches
 from staypositive.models import Scorer
-from staypositive.service.desk import Desk, Job
+from staypositive.service.query_service import Desk, Job
 
-METHODS = [None, "platt", "isotonic", "posterior", "background-logistic"]
+METHODS = [None, "platt", "isotonic", "posterior", "null-logistic"]
 
 
 def test_probability_goes_before_score_and_score_before_ids() -> None:
@@ -137,7 +137,7 @@ def test_many_questions_at_once_are_answered_as_one_by_one(calibrated: sp.Run) -
 
 
 def test_discovery_does_not_depend_on_its_pieces(calibrated: sp.Run) -> None:
-    options = {"min_probability": 1e-5, "prior": 0.3, "everywhere": True}
+    options = {"min_probability": 1e-5, "prior": 0.3, "all_pairs": True}
     whole = list(discover(calibrated.predictor, **options))
     assert sum(len(found.triples) for found in whole) > 50
     for piece in (1, 7, 300):
@@ -150,7 +150,7 @@ def test_discovery_does_not_depend_on_its_pieces(calibrated: sp.Run) -> None:
 def test_discovered_ties_go_by_score_and_then_by_ids() -> None:
     predictor = tied_run().predictor
     for piece in (1, 50, 10**6):
-        for found in discover(predictor, min_probability=1e-9, everywhere=True, piece=piece):
+        for found in discover(predictor, min_probability=1e-9, all_pairs=True, piece=piece):
             keys = list(zip(-grid(found.logits), -grid(found.scores), *found.triples.T, strict=True))
             assert keys == sorted(keys)
 
@@ -158,7 +158,7 @@ def test_discovered_ties_go_by_score_and_then_by_ids() -> None:
 def test_likeness_and_support_go_by_the_same_order(run: sp.Run) -> None:
     alike = run.similar("p0", top=10_000)
     assert run.similar("p0", top=4)["entity"].tolist() == alike["entity"].tolist()[:4]
-    support = Support(run.predictor)
+    support = Explainer(run.predictor)
     triple = tuple(run.graph.test.facts[0].tolist())
     facts, values = support.of(triple, top=10_000)  # type: ignore[arg-type]
     keys = list(zip(-grid(values), *facts.T, strict=True))
@@ -166,7 +166,7 @@ def test_likeness_and_support_go_by_the_same_order(run: sp.Run) -> None:
 
 
 def test_answer_sets_come_most_likely_first(calibrated: sp.Run) -> None:
-    table = calibrated.answer_set("p0", "ally", coverage=0.995)
+    table = calibrated.prediction_set("p0", "ally", coverage=0.995)
     assert len(table) > 1
     assert (np.diff(table["probability"]) <= 1e-9).all()
     every = calibrated.predict("p0", "ally", top=10_000, exclude_known=True)["tail"].tolist()

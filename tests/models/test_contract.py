@@ -210,7 +210,7 @@ def test_other_scores_fill_the_bound(name: str) -> None:
 
 def test_peak_of_each_table_is_the_designs_m() -> None:
     expected = {"distmult": 1, "cp": 1, "simple": 1, "complex": 2, "analogy": 3, "quaternion": 8}
-    assert {name: table.peak for name, table in TABLES.items()} == expected
+    assert {name: table.max_score for name, table in TABLES.items()} == expected
 
 
 def test_summands_add_up_to_the_score(model_name: str) -> None:

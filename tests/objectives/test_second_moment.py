@@ -10,7 +10,7 @@ from conftest import ladder_graph, planted_graph
 from staypositive.errors import SettingError
 from staypositive.models import MODELS, BilinearModel, Scorer, build_model
 from staypositive.objectives import Batch, OneVsAll, SecondMoment
-from staypositive.objectives.population import Population, gram
+from staypositive.objectives.statistics import Candidates, gram
 from staypositive.training import AdaGrad, ReferenceEngine
 
 E, R = 6, 3
@@ -104,9 +104,9 @@ def test_both_ways_of_summing_squares(shape: tuple[int, int, int]) -> None:
     queries = torch.randn(n, width, generator=draw, dtype=torch.float64)
     rows = torch.randn(count, width, generator=draw, dtype=torch.float64)
     expected = (queries @ rows.T).square().sum(1)
-    torch.testing.assert_close(Population.of(rows, n).sum_squares(queries), expected)
-    torch.testing.assert_close(Population(rows, gram(rows)).sum_squares(queries), expected)
-    assert (Population.of(rows, n).given is not None) == (shape in ((3, 50, 4), (40, 50, 4)))
+    torch.testing.assert_close(Candidates.of(rows, n).sum_squares(queries), expected)
+    torch.testing.assert_close(Candidates(rows, gram(rows)).sum_squares(queries), expected)
+    assert (Candidates.of(rows, n).given is not None) == (shape in ((3, 50, 4), (40, 50, 4)))
 
 
 def test_the_gradient_of_a_gram_matrix() -> None:
@@ -247,7 +247,13 @@ def test_steps_do_not_depend_on_what_else_is_prepared() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"n3": -1.0}, {"unobserved_weight": -0.1}, {"weighting": "paper"}, {"head_weight": -2.0}, {"spread_every": 0}],
+    [
+        {"n3": -1.0},
+        {"unobserved_weight": -0.1},
+        {"weighting": "paper"},
+        {"head_weight": -2.0},
+        {"gram_update_interval": 0},
+    ],
 )
 def test_bad_options(options: dict[str, object]) -> None:
     with pytest.raises(SettingError, match=r"must be at least [01], got|one of triple"):

@@ -21,7 +21,7 @@ from staypositive.reports.entity_map import is_two_sided, main_roles, principal_
 from staypositive.reports.html import number
 from staypositive.reports.provenance import train_command
 
-SECTIONS = ["training", "ranking", "probabilities", "census", "map", "predictions", "discoveries", "provenance"]
+SECTIONS = ["training", "ranking", "probabilities", "statistics", "map", "predictions", "discoveries", "provenance"]
 
 
 class Page(HTMLParser):
@@ -118,7 +118,7 @@ def test_without_labels_it_says_what_facts_alone_can(planted: sp.KnowledgeGraph)
 def test_without_held_out_facts_their_sections_are_left_out() -> None:
     graph = encode("small", {"train": (("a", "b", "c"), ("r", "r", "r"), ("b", "c", "a"))}, {})
     page = Page(render_report(sp.fit(graph, model="distmult", dim=4, epochs=1)))
-    assert page.sections == ["training", "census", "map", "discoveries", "provenance"]
+    assert page.sections == ["training", "statistics", "map", "discoveries", "provenance"]
 
 
 def test_what_cannot_be_shown_is_refused(planted_run: sp.Run) -> None:

@@ -26,7 +26,7 @@ def test_auto_goes_by_objective_and_labels(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(measuring, "ENOUGH_LABELS", len(labelled.valid) + 1)
     assert best_calibrator(labelled, SecondMoment()) == "posterior"
     monkeypatch.setattr(measuring, "ENOUGH_LABELS", len(labelled.valid))
-    assert best_calibrator(labelled, SecondMoment()) == "background-logistic"
+    assert best_calibrator(labelled, SecondMoment()) == "null-logistic"
 
 
 def test_a_run_takes_it() -> None:

@@ -20,7 +20,7 @@ from launching import TESTS
 from staypositive import files
 from staypositive.models import MODELS
 from staypositive.objectives import OBJECTIVES
-from staypositive.run import hashed
+from staypositive.run import sealed_folder
 from staypositive.run.checkpoint import CHECKPOINT, CheckpointFolder, epochs_done
 from staypositive.training import EpochRecord, TrainingState
 
@@ -71,7 +71,7 @@ def test_every_model_and_objective_goes_on_to_the_same_weights(model: str, objec
         {"optimiser": "adam"},
         {"optimiser": "adagrad-rowwise", "precision": "bfloat16"},
         {"engine": "reference", "monitor": "mrr", "patience": 1, "validate_every": 1, "epochs": 9},
-        {"objective": "second-moment", "spread_every": 4, "epochs": 6},
+        {"objective": "second-moment", "gram_update_interval": 4, "epochs": 6},
         {"objective": "second-moment", "weighting": "query", "reciprocal": False},
     ],
     ids=str,
@@ -120,7 +120,7 @@ def test_a_kill_at_any_call_of_any_save_changes_nothing(
         monkeypatch.setattr(Path, "unlink", counted(Path.unlink))
     else:
         name = "write_atomic" if place == "half" else place
-        monkeypatch.setattr(hashed, name, counted(getattr(files, name)))
+        monkeypatch.setattr(sealed_folder, name, counted(getattr(files, name)))
     kills = 0
     while True:
         calls, last, folder = 0, kills + 1, tmp_path / str(kills)
@@ -207,7 +207,7 @@ def test_other_threads_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture
     about = json.loads((tmp_path / manifest["files"]["training.json"]["file"]).read_text("utf-8"))
     about["origin"]["threads"] = other = torch.get_num_threads() + 1
     kept = CHECKPOINT.load(tmp_path)
-    CHECKPOINT.save(tmp_path, kept | {"training.json": hashed.to_json(about)}, "0")
+    CHECKPOINT.save(tmp_path, kept | {"training.json": sealed_folder.to_json(about)}, "0")
     sp.fit(GRAPH, **SMALL, checkpoint=tmp_path)
     assert f"had threads {other}, now" in caplog.text
     assert "last bits" in caplog.text

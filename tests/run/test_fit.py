@@ -13,11 +13,11 @@ import torch
 
 import staypositive as sp
 from conftest import ladder_graph
-from staypositive.calibration import Background, Posterior
 from staypositive.errors import DivergedError, InputError, SettingError
 from staypositive.graph import Split
 from staypositive.models import Scorer
 from staypositive.objectives import StayPositive
+from staypositive.probability import NullDistribution, Posterior
 
 
 def test_a_planted_graph_is_recovered(planted_run: sp.Run) -> None:
@@ -117,7 +117,7 @@ def test_epochs_by_what_the_posterior_expects(planted: sp.KnowledgeGraph) -> Non
     run = sp.fit(planted, epochs=4, monitor="posterior", **chosen)
     looked = [record.validation["posterior"] for record in run.history]
     assert run.best_epoch == 1 + int(np.argmin(looked))
-    background = Background(planted, Scorer(run.model))
+    background = NullDistribution(planted, Scorer(run.model))
     facts = planted.valid.facts
     expected = Posterior.expected_losses(background.features(facts), background.rivals(facts))
     assert min(looked) == pytest.approx(min(expected.values()), rel=1e-5)

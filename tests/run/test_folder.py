@@ -1,4 +1,4 @@
-"""A run on disk: whole, hashed, refused when damaged, never half replaced."""
+"""A run on disk: whole, sealed_folder, refused when damaged, never half replaced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import staypositive as sp
 from staypositive import files
 from staypositive.errors import RunError
 from staypositive.run import folder as folder_module
-from staypositive.run import hashed
+from staypositive.run import sealed_folder
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_save_cut_short_leaves_the_old_run(
             raise OSError(28, "No space left on device")
         return files.write_atomic(path, data)
 
-    monkeypatch.setattr(hashed, "write_atomic", flaky)
+    monkeypatch.setattr(sealed_folder, "write_atomic", flaky)
     with pytest.raises(RunError, match="No space left") if fails_at < 5 else contextlib.nullcontext():
         changed.save(saved)
     now = sp.load_run(saved)
@@ -118,7 +118,7 @@ def test_damage_is_found_and_named(saved: Path, role: str, damage: str) -> None:
 def sign(saved: Path, manifest: dict) -> None:
     """Write a manifest whose own hash is right."""
     manifest.pop("sha256", None)
-    manifest["sha256"] = files.sha256_bytes(hashed.to_json(manifest))
+    manifest["sha256"] = files.sha256_bytes(sealed_folder.to_json(manifest))
     (saved / "run.json").write_text(json.dumps(manifest), "utf-8")
 
 
@@ -224,9 +224,9 @@ def test_recalibrating_drops_what_was_measured_before(planted_run: sp.Run) -> No
 def test_a_reader_that_a_save_overtakes_reads_the_new_run(
     planted_run: sp.Run, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, reads = hashed.FolderKind._read_checked, 0
+    real, reads = sealed_folder.FolderKind._read_checked, 0
 
-    def overtaken(kind: hashed.FolderKind, *given: object) -> bytes:
+    def overtaken(kind: sealed_folder.FolderKind, *given: object) -> bytes:
         nonlocal reads
         reads += 1
         if reads == 2:
@@ -236,6 +236,6 @@ def test_a_reader_that_a_save_overtakes_reads_the_new_run(
 
     planted_run.calibrate("platt")
     planted_run.save(saved)
-    monkeypatch.setattr(hashed.FolderKind, "_read_checked", overtaken)
+    monkeypatch.setattr(sealed_folder.FolderKind, "_read_checked", overtaken)
     assert sp.load_run(saved).calibrator.name == "temperature"
     assert reads > 2 + 8

@@ -14,7 +14,7 @@ from conftest import load_example, planted_graph
 from staypositive.errors import InputError, SettingError
 from staypositive.graph.knowledge_graph import encode
 from staypositive.inference import discover
-from staypositive.inference.census import take_census
+from staypositive.inference.statistics import take_census
 
 NEWCOMERS = [("even", "ally", "p0"), ("p2", "ally", "even"), ("even", "rival", "p5"), ("p7", "rival", "even")]
 FAST = {"model": "simple", "dim": 20, "learning_rate": 0.5, "threads": 1}
@@ -76,7 +76,7 @@ def test_a_grown_run_does_what_runs_do(planted: sp.KnowledgeGraph, tmp_path: Pat
     assert set(census["triples"]) == {41 * 41, 2 * 41 * 41}
     found = np.concatenate([part.triples for part in discover(again.predictor, min_probability=0.5)])
     assert (found == 40).any(), "what is likely of the newcomer is found"
-    for method in ("background-logistic", "posterior"):
+    for method in ("null-logistic", "posterior"):
         again.calibrate(method)
         assert 0 < again.predict("even", "ally", "p4")["probability"].iloc[0] < 1
     twice = again.with_entities([("odd", "rival", "even")])

@@ -15,14 +15,14 @@ from safetensors.torch import load, save
 import staypositive as sp
 from launching import world_of_one
 from security.test_forged_states import GENERATOR, SMALL, STRANGE, Change, put, without
-from staypositive.distributed import World, fit_sharded, gather_run, leave_in_shards, open_sharded, shards_of
 from staypositive.errors import RunError, SettingError
 from staypositive.files import sha256_bytes
 from staypositive.run import make_settings
 from staypositive.run.folder import RUN, SHARDS
-from staypositive.run.hashed import to_json
+from staypositive.run.sealed_folder import to_json
+from staypositive.sharded import World, fit_sharded, gather_run, leave_in_shards, open_sharded, shards_of
 
-SHARDED = {name: value for name, value in SMALL.items() if name not in ("objective", "spread_every")}
+SHARDED = {name: value for name, value in SMALL.items() if name not in ("objective", "gram_update_interval")}
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,11 @@ import staypositive as sp
 from staypositive.cli import main
 from staypositive.errors import RunError, SettingError
 from staypositive.run.checkpoint import CHECKPOINT, epochs_done
-from staypositive.run.hashed import to_json
+from staypositive.run.sealed_folder import to_json
 
 SMALL: dict[str, Any] = {
-    "model": "complex", "objective": "second-moment", "spread_every": 4, "dim": 2, "epochs": 4, "validate_every": 1,
+    "model": "complex", "objective": "second-moment", "gram_update_interval": 4, "dim": 2, "epochs": 4,
+    "validate_every": 1,
     "batch_size": 64, "device": "cpu", "monitor": "mrr", "optimiser": "adam",
 }  # fmt: skip
 DEEP = b"[" * 200_000

@@ -14,7 +14,7 @@ import staypositive as sp
 from security.memory import linux, little_memory
 from staypositive.errors import RunError
 from staypositive.files import sha256_bytes
-from staypositive.run.hashed import to_json
+from staypositive.run.sealed_folder import to_json
 
 
 @pytest.fixture

@@ -14,14 +14,14 @@ import staypositive as sp
 from launching import world_of_one
 from staypositive.cli import main
 from staypositive.cli.discover import Partial
-from staypositive.distributed import fit_sharded, remove_checkpoints
 from staypositive.errors import InputError, RunError
 from staypositive.files import open_plain, write_atomic
-from staypositive.graph.streamed.folder import MARK, new_folder
+from staypositive.graph.on_disk.folder import MARK, new_folder
+from staypositive.interop.trackers import make_tracker
 from staypositive.run import make_settings
 from staypositive.run.checkpoint import CHECKPOINT
 from staypositive.run.locking import LOCK, locked
-from staypositive.trackers import make_tracker
+from staypositive.sharded import fit_sharded, remove_checkpoints
 from staypositive.tuning.search import alone
 
 SMALL = {"model": "distmult", "dim": 2, "epochs": 2, "validate_every": 1, "device": "cpu"}

@@ -24,8 +24,8 @@ from staypositive.cli import main
 from staypositive.cli.common import VisibleFormatter
 from staypositive.cli.discover import Partial
 from staypositive.errors import DataError, InputError
-from staypositive.export import export_embeddings, export_graph, write_table
-from staypositive.export.tables import FORMULA
+from staypositive.interop import export_embeddings, export_graph, write_table
+from staypositive.interop.tables import FORMULA
 from staypositive.reports import render_report
 from staypositive.text import visible, visible_json
 
@@ -70,8 +70,8 @@ def test_visible_json_says_the_same(value: object) -> None:
         ("predict", "RUN", "--head", HOSTILE[0], "--relation", "=r()", "--top", 50, "--json"),
         ("predict", "RUN", "--similar", HOSTILE[5], "--top", 50),
         ("predict", "RUN", "--head", "\x1b[2Jnobody\n", "--relation", "=r()"),
-        ("support", "RUN", "--head", HOSTILE[0], "--relation", "\x1b[1mr", "--tail", HOSTILE[1]),
-        ("census", "RUN", "--samples", 5),
+        ("explain", "RUN", "--head", HOSTILE[0], "--relation", "\x1b[1mr", "--tail", HOSTILE[1]),
+        ("stats", "RUN", "--samples", 5),
         ("evaluate", "RUN", "--per-relation"),
         ("discover", "RUN", "--min-probability", 0.01, "--top", 60),
         ("discover", "RUN", "--min-probability", 0.01, "--top", 60, "--json"),
@@ -194,7 +194,7 @@ def test_other_formats_are_not_made_safe(answers: pd.DataFrame, tmp_path: Path) 
         write_table(answers, tmp_path / "x.parquet", spreadsheet_safe=True)
 
 
-@pytest.mark.parametrize("verb", [("predict", "--head", HOSTILE[0], "--relation", "=r()"), ("census", "--samples", 5),
+@pytest.mark.parametrize("verb", [("predict", "--head", HOSTILE[0], "--relation", "=r()"), ("stats", "--samples", 5),
                                   ("discover", "--min-probability", 0.01)])  # fmt: skip
 def test_every_command_that_writes_a_table_can_make_it_safe(
     hostile_folder: Path, tmp_path: Path, verb: tuple[object, ...]

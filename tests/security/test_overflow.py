@@ -14,14 +14,14 @@ import staypositive as sp
 from launching import world_of_one
 from security.test_forgeries import forge, part
 from staypositive.cli.common import Speaker, keep_results
-from staypositive.distributed import fit_sharded, gather_run, leave_in_shards, open_sharded, shards_of
 from staypositive.errors import RunError
 from staypositive.files import sha256_bytes, sha256_file
 from staypositive.models import JOINED, MODELS, BilinearModel, Scorer, build_model, join_models
-from staypositive.run import join_runs, make_settings
+from staypositive.run import build_ensemble, make_settings
 from staypositive.run.checking import largest_weights, require_bounded
 from staypositive.run.folder import RUN, SHARDS
-from staypositive.run.hashed import to_json
+from staypositive.run.sealed_folder import to_json
+from staypositive.sharded import fit_sharded, gather_run, leave_in_shards, open_sharded, shards_of
 
 SINGLE = [name for name in MODELS if name != JOINED]
 SMALL = {"dim": 4, "epochs": 1, "engine": "reference"}
@@ -86,7 +86,7 @@ def test_weights_whose_scores_overflow_are_refused(
 
 def test_joined_weights_whose_scores_overflow_are_refused(planted: sp.KnowledgeGraph, tmp_path: Path) -> None:
     runs = [sp.fit(planted, model=name, bound="identity", **SMALL) for name in ("distmult", "complex")]
-    run = join_runs(runs, weights=[0.5, 0.5])
+    run = build_ensemble(runs, weights=[0.5, 0.5])
     folder = run.save(tmp_path / "run")
     assert sp.load_run(folder)
     forge(folder, "weights.safetensors", save(scaled(run.model, 1e20)))

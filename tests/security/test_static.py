@@ -38,16 +38,16 @@ WRITING = {
 }  # fmt: skip
 WRITERS = {
     "files.py": "what the others use: temporary files of its own that take a name in the end",
-    "run/hashed.py": "a temporary file without a name, to see whether a folder can be written to",
-    "distributed/checkpoint.py": "shards into temporary files of `files.replacing`; no linked folder is removed",
+    "run/sealed_folder.py": "a temporary file without a name, to see whether a folder can be written to",
+    "sharded/checkpoint.py": "shards into temporary files of `files.replacing`; no linked folder is removed",
     "experiments/plots.py": "a figure into memory",
-    "graph/streamed/arrays.py": "within the new folder of an ingestion",
-    "graph/streamed/building.py": "within the new folder of an ingestion",
-    "graph/streamed/encoding.py": "within the new folder of an ingestion",
-    "graph/streamed/folder.py": "the new folder of an ingestion, which is no link",
-    "graph/streamed/sorting.py": "within the new folder of an ingestion",
-    "graph/streamed/spill.py": "within the new folder of an ingestion",
-    "graph/streamed/vocabulary.py": "a map to read from",
+    "graph/on_disk/arrays.py": "within the new folder of an ingestion",
+    "graph/on_disk/building.py": "within the new folder of an ingestion",
+    "graph/on_disk/encoding.py": "within the new folder of an ingestion",
+    "graph/on_disk/folder.py": "the new folder of an ingestion, which is no link",
+    "graph/on_disk/sorting.py": "within the new folder of an ingestion",
+    "graph/on_disk/spill.py": "within the new folder of an ingestion",
+    "graph/on_disk/vocabulary.py": "a map to read from",
     "tuning/search.py": "SQLite, on files that are no links",
 }
 """Files that write otherwise than by `files.write_atomic`, and why nothing in them follows a link."""

@@ -13,7 +13,7 @@ import staypositive as sp
 from service.serving import serving
 from staypositive.evaluation import sigmoid
 from staypositive.inference import FactIndex, discover
-from staypositive.inference.census import take_census
+from staypositive.inference.statistics import take_census
 
 
 def ask(client: httpx.Client, path: str, **body: object) -> dict:
@@ -77,7 +77,7 @@ def test_another_prior_is_an_addition_of_log_odds(client: httpx.Client) -> None:
 def test_coverages_are_those_of_answer_sets(client: httpx.Client, geo_run: sp.Run) -> None:
     reply = ask(client, "predict", head="Germany", relation="borders", top=40, coverages=True)
     for percent in (50, 80, 90, 99):
-        found = set(geo_run.answer_set("Germany", "borders", coverage=percent / 100)["tail"])
+        found = set(geo_run.prediction_set("Germany", "borders", coverage=percent / 100)["tail"])
         assert reply["set_sizes"][percent - 1] == len(found)
         inside = {
             one["tail"]
@@ -93,7 +93,7 @@ def test_coverages_are_those_of_answer_sets(client: httpx.Client, geo_run: sp.Ru
 def test_answer_sets(client: httpx.Client, geo_run: sp.Run, coverage: float) -> None:
     for question in ({"relation": "speaks", "tail": "French"}, {"head": "Germany", "relation": "borders"}):
         reply = ask(client, "answer-set", **question, coverage=coverage, prior=0.02)
-        expected = geo_run.answer_set(**question, coverage=coverage, prior=0.02)
+        expected = geo_run.prediction_set(**question, coverage=coverage, prior=0.02)
         side = expected.columns[0]
         assert reply["size"] == len(reply["answers"]) == len(expected)
         assert {one[side] for one in reply["answers"]} == set(expected[side])
@@ -102,7 +102,7 @@ def test_answer_sets(client: httpx.Client, geo_run: sp.Run, coverage: float) -> 
             assert one["probability"] == pytest.approx(chances[one[side]], rel=1e-5)
     assert len(ask(client, "answer-set", **question, coverage=coverage, top=1)["answers"]) <= 1
     pooled = ask(client, "answer-set", **question, coverage=coverage, per_relation=False)["size"]
-    assert pooled == len(geo_run.answer_set(**question, coverage=coverage, per_relation=False))
+    assert pooled == len(geo_run.prediction_set(**question, coverage=coverage, per_relation=False))
 
 
 def test_a_batch_is_its_questions_one_by_one(client: httpx.Client) -> None:
@@ -155,7 +155,7 @@ def test_scores_of_triples(client: httpx.Client, geo_run: sp.Run) -> None:
 
 def test_support(client: httpx.Client, geo_run: sp.Run) -> None:
     triple = {"head": "Slovenia", "relation": "has_currency", "tail": "Euro (EUR)"}
-    assert ask(client, "support", **triple, top=5)["facts"] == geo_run.support(**triple, top=5).to_dict("records")
+    assert ask(client, "support", **triple, top=5)["facts"] == geo_run.explain(**triple, top=5).to_dict("records")
 
 
 def test_entities_are_found(client: httpx.Client, geo_run: sp.Run) -> None:
@@ -221,7 +221,7 @@ def test_about_health_ready_and_metrics(client: httpx.Client, geo_run: sp.Run) -
     about = look(client, "run")
     assert about["graph"] == geo_run.graph.counts()
     assert (about["model"], about["objective"], about["calibration"]) == ("complex", "second-moment", "posterior")
-    assert about["answer_sets"] is True
+    assert about["prediction_sets"] is True
     assert client.get("/health").json() == {"status": "ok"}
     assert client.get("/ready").json() == {"status": "ok"}  # what came before has waited for the warming
     client.get("/no/such/path")
@@ -246,7 +246,7 @@ def test_a_run_without_held_out_facts_says_so(planted: sp.KnowledgeGraph) -> Non
         "few", planted.entities, planted.relations, planted.train, sp.Split(planted.valid.triples[:0]), planted.test
     )
     with serving(sp.fit(few, model="distmult", dim=4, epochs=1)) as address, httpx.Client(base_url=address) as client:
-        assert look(client, "run")["answer_sets"] is False
+        assert look(client, "run")["prediction_sets"] is False
         assert ask(client, "predict", head="p1", relation="ally")["answers"]
         reply = client.post("/api/answer-set", json={"head": "p1", "relation": "ally"})
         assert reply.status_code == 400

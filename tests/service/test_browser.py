@@ -121,7 +121,7 @@ def test_the_coverage_marks_the_answer_set(browser: Any, address: str, geo_run: 
     opened(browser, address, "#open=tail&head=Germany&relation=borders")
     for coverage in (50, 95):
         slide(browser, "coverage", coverage)
-        found = set(geo_run.answer_set("Germany", "borders", coverage=coverage / 100)["tail"])
+        found = set(geo_run.prediction_set("Germany", "borders", coverage=coverage / 100)["tail"])
         assert set(texts(browser, "#answers .inset .name")) == found & set(texts(browser, "#answers .name"))
         if found:
             assert one(browser, "#coverage-note").text.startswith(f"{len(found)} new answer")

@@ -10,7 +10,7 @@ import staypositive as sp
 from staypositive.errors import UnknownLabelError
 from staypositive.graph import Vocabulary
 from staypositive.inference import Query
-from staypositive.service.desk import Desk, Job
+from staypositive.service.query_service import Desk, Job
 
 
 def test_a_batch_ends_at_the_first_question_that_cannot_be_asked(geo_run: sp.Run) -> None:

@@ -14,7 +14,7 @@ import staypositive as sp
 from service.serving import asking, serving
 from staypositive.errors import InputError
 from staypositive.service import Limits
-from staypositive.service.desk import Desk
+from staypositive.service.query_service import Desk
 from staypositive.service.server import is_loopback, serve
 
 ASKED = {"head": "Germany", "relation": "borders"}
@@ -100,12 +100,12 @@ def test_batches_are_bounded(client: httpx.Client) -> None:
 
 def test_long_work_is_bounded(geo_run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(geo_run)
-    monkeypatch.setattr("staypositive.service.desk.MOST_PAIRS", 1000)
+    monkeypatch.setattr("staypositive.service.query_service.MOST_PAIRS", 1000)
     with pytest.raises(InputError, match=r"25,599 pairs, and 1,000 are the most"):
         desk.discover(["borders"], 0.5, None, 5, lambda _: None)
-    monkeypatch.setattr("staypositive.service.desk.MOST_SCORED", 1000)
+    monkeypatch.setattr("staypositive.service.query_service.MOST_SCORED", 1000)
     with pytest.raises(InputError, match=r"at most 1,000, got 90,000; ask for fewer samples"):
-        desk.census(0.5, None, 10_000, lambda _: None)
+        desk.score_statistics(0.5, None, 10_000, lambda _: None)
 
 
 def test_large_bodies_are_413(address: str, client: httpx.Client) -> None:
@@ -160,13 +160,13 @@ def test_time_is_limited(geo_run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_work_stops_between_pieces(geo_run: sp.Run) -> None:
-    from staypositive.service.lanes import Lane, OutOfTimeError
+    from staypositive.service.batching import Lane, OutOfTimeError
 
     lane = Lane("test", Limits(seconds=-1.0))
     with pytest.raises(OutOfTimeError):
         Desk(geo_run).discover(["borders", "speaks"], 0.9, None, 5, lane.deadline())
     with pytest.raises(OutOfTimeError):
-        Desk(geo_run).census(0.5, None, 100, lane.deadline())
+        Desk(geo_run).score_statistics(0.5, None, 100, lane.deadline())
     lane.close()
 
 

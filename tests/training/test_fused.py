@@ -23,7 +23,7 @@ from staypositive.objectives import NegativeSampling, Objective, OneVsAll, StayP
 from staypositive.training import AdaGrad, Adam, Engine, ReferenceEngine, build_engine
 from staypositive.training.fused import why_not
 from staypositive.training.fused_cpu import FusedCpuEngine
-from staypositive.training.fused_gpu import FusedGpuEngine, Member, PackedRuns
+from staypositive.training.fused_gpu import FusedGpuEngine, PackedRun, PackedRuns
 from staypositive.training.optimisers import round_at_random, rounding_bits
 
 pytest.importorskip("numba", reason="the fused CPU engine needs numba")
@@ -130,7 +130,7 @@ def test_rounding_at_random_keeps_the_mean() -> None:
 @pytest.mark.usefixtures("interpreter")
 @pytest.mark.parametrize("baseline", [False, True])
 def test_a_pack_gives_what_each_run_gives_alone(baseline: bool) -> None:
-    def member(number: int) -> Member:
+    def member(number: int) -> PackedRun:
         objective = (
             NegativeSampling(negatives=2, l2=0.1 * number + 0.01)
             if baseline
@@ -140,7 +140,7 @@ def test_a_pack_gives_what_each_run_gives_alone(baseline: bool) -> None:
         model = build_model("simple", 30, 4, 8, bound=bound, prior_score=-number, dropout=0.4 * (number % 2))
         model.initialise(torch.Generator().manual_seed(number))
         tables = {"entities": model.entities.data, "relations": model.relations.data}
-        return Member(model, objective, AdaGrad(tables, 0.05 * (1 + number)), seed=number // 2)
+        return PackedRun(model, objective, AdaGrad(tables, 0.05 * (1 + number)), seed=number // 2)
 
     pack = PackedRuns([member(number) for number in range(4)], FACTS, 40)
     pack.run_epoch()
@@ -182,7 +182,7 @@ def test_a_pack_refuses_runs_of_other_shapes() -> None:
     for dim in (4, 8):
         model = build_model("distmult", 30, 4, dim)
         tables = {"entities": model.entities.data, "relations": model.relations.data}
-        members.append(Member(model, StayPositive(), AdaGrad(tables, 0.1), 0))
+        members.append(PackedRun(model, StayPositive(), AdaGrad(tables, 0.1), 0))
     with pytest.raises(SettingError, match="must be alike"):
         PackedRuns(members, FACTS, 40)
 

@@ -8,8 +8,8 @@ import torch
 from staypositive.models import TABLES, build_model
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll, SecondMoment, StayPositive
 from staypositive.training import AdaGrad, Engine, ReferenceEngine
-from staypositive.training.fused_gpu import FusedGpuEngine, Member, PackedRuns
-from staypositive.training.graphed import GraphedBatchEngine, GraphedEngine, GraphedMomentEngine
+from staypositive.training.captured import GraphedBatchEngine, GraphedEngine, GraphedMomentEngine
+from staypositive.training.fused_gpu import FusedGpuEngine, PackedRun, PackedRuns
 
 pytestmark = [
     pytest.mark.gpu,
@@ -29,16 +29,16 @@ def draw_facts() -> torch.Tensor:
     return torch.stack([torch.randint(n, (5000,), generator=draw) for n in (900, 7, 900)], dim=1).cuda()
 
 
-def member(name: str, objective: Objective, dim: int, number: int = 0, **extra: object) -> Member:
+def member(name: str, objective: Objective, dim: int, number: int = 0, **extra: object) -> PackedRun:
     dtype, rowwise = extra.get("dtype", torch.float32), bool(extra.get("rowwise"))
     model = build_model(name, 900, 7, dim, bound=objective.defaults.bound, dropout=0.4, prior_score=-0.5 * number)
     model.initialise(torch.Generator().manual_seed(number))
     model = model.cuda().to(dtype)
     tables = {"entities": model.entities.data, "relations": model.relations.data}
-    return Member(model, objective, AdaGrad(tables, 0.1, rowwise=rowwise), 3 + number // 2)
+    return PackedRun(model, objective, AdaGrad(tables, 0.1, rowwise=rowwise), 3 + number // 2)
 
 
-def build(kind: type, made: Member) -> Engine:
+def build(kind: type, made: PackedRun) -> Engine:
     engine: Engine = kind(made.model, made.objective, made.optimiser, draw_facts(), 700, made.seed)
     return engine
 

@@ -10,7 +10,7 @@ from conftest import planted_graph
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel, build_model
 from staypositive.objectives import SecondMoment, StayPositive
-from staypositive.objectives.population import Population
+from staypositive.objectives.statistics import Candidates
 from staypositive.training import AdaGrad, ReferenceEngine, build_engine
 from staypositive.training.dense_adagrad import step_whole_table
 from staypositive.training.moment_engine import MomentEngine, SpreadEngine
@@ -50,7 +50,7 @@ def test_the_reference_steps(model_name: str, weighting: str, bound: str) -> Non
 @pytest.mark.parametrize("bound", ["identity", "tanh"])
 def test_steps_that_spread_now_and_then(model_name: str, bound: str) -> None:
     """Written out: G formed anew each step, gradients by autograd on the whole table, spread every second step."""
-    objective = SecondMoment(unobserved_weight=0.05, spread_every=2)
+    objective = SecondMoment(unobserved_weight=0.05, gram_update_interval=2)
     engine = build(SpreadEngine, make_model(model_name, bound), objective)
     twin = build(ReferenceEngine, make_model(model_name, bound), SecondMoment(unobserved_weight=0.05))
     model, pending, taken = twin.model, 0.0, 0.0
@@ -61,7 +61,7 @@ def test_steps_that_spread_now_and_then(model_name: str, bound: str) -> None:
         gram = (batch.entity_rows.T @ batch.entity_rows).detach().requires_grad_()
         terms = objective.terms_of_rows(
             model, batch, batch.entity_rows[batch.heads], batch.relation_rows[batch.relations],
-            batch.entity_rows[batch.tails], Population(batch.entity_rows, gram), Population(batch.relation_rows),
+            batch.entity_rows[batch.tails], Candidates(batch.entity_rows, gram), Candidates(batch.relation_rows),
         )  # fmt: skip
         loss = sum(terms.values())
         tables = (batch.entity_weights, gram, batch.relation_weights, *model.shared().values())
@@ -90,7 +90,7 @@ def test_a_bad_step_changes_nothing() -> None:
     for kind, every in ((MomentEngine, 1), (SpreadEngine, 4)):
         model = make_model("complex")
         model.relations.data.fill_(1e200)  # so that squared scores are infinite
-        engine = build(kind, model, SecondMoment(spread_every=every))
+        engine = build(kind, model, SecondMoment(gram_update_interval=every))
         before = engine.model.entities.detach().clone()
         terms = engine.step(draw_facts()[:60])
         assert not torch.isfinite(torch.stack(list(terms.values()))).all()
@@ -105,7 +105,11 @@ def test_which_engine_is_built() -> None:
 
     assert kind(SecondMoment()) == kind(SecondMoment(), "fused") == "MomentEngine"
     assert kind(SecondMoment(), "reference") == kind(SecondMoment(), batch=1) == "ReferenceEngine"
-    assert kind(SecondMoment(spread_every=3)) == kind(SecondMoment(spread_every=3), "reference") == "SpreadEngine"
+    assert (
+        kind(SecondMoment(gram_update_interval=3))
+        == kind(SecondMoment(gram_update_interval=3), "reference")
+        == "SpreadEngine"
+    )
     with pytest.raises(SettingError, match="no step for the objective second-moment"):
         kind(SecondMoment(), "fused", batch=1)
 
@@ -113,7 +117,7 @@ def test_which_engine_is_built() -> None:
 def test_spreading_learns() -> None:
     run = sp.fit(
         planted_graph(), model="complex", objective="second-moment", dim=6, epochs=60, batch_size=64, init_scale=0.5,
-        unobserved_weight=0.01, n3=0.001, spread_every=3,
+        unobserved_weight=0.01, n3=0.001, gram_update_interval=3,
     )  # fmt: skip
     assert run.evaluate("test")["classification"]["all"]["uncalibrated"]["auc"] > 0.85
 

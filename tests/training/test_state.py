@@ -25,7 +25,7 @@ CASES = {
     "fused-cpu-negatives": (FusedCpuEngine, NegativeSampling(negatives=2), "adagrad-rowwise", torch.float32),
     "fused-gpu": (FusedGpuEngine, StayPositive(), "adagrad", torch.float32),
     "moments": (MomentEngine, SecondMoment(reciprocal=False), "adagrad", torch.float32),
-    "spread": (SpreadEngine, SecondMoment(reciprocal=False, spread_every=5), "adam", torch.float32),
+    "spread": (SpreadEngine, SecondMoment(reciprocal=False, gram_update_interval=5), "adam", torch.float32),
 }
 
 

@@ -9,20 +9,20 @@ import typer
 
 from staypositive.cli import datasets
 from staypositive.cli.bench import bench
-from staypositive.cli.census import census_command
 from staypositive.cli.discover import discover_command
+from staypositive.cli.ensemble import ensemble_command
+from staypositive.cli.explain import explain_command
 from staypositive.cli.export import export_command
 from staypositive.cli.extend import extend_command
 from staypositive.cli.gather import gather_command
 from staypositive.cli.importing import import_pykeen
 from staypositive.cli.ingest import ingest_command
 from staypositive.cli.inspecting import calibrate, evaluate, predict
-from staypositive.cli.joining import join_command
 from staypositive.cli.plan import plan_command
 from staypositive.cli.report import report_command
 from staypositive.cli.reproduce import reproduce_command, results_app
 from staypositive.cli.serve import serve_command
-from staypositive.cli.support import support_command
+from staypositive.cli.stats import stats_command
 from staypositive.cli.train import train_command
 from staypositive.cli.tune import tune_command
 from staypositive.errors import InputError, StayPositiveError
@@ -58,11 +58,11 @@ app.command("calibrate")(calibrate)
 app.command("predict")(predict)
 app.command("discover")(discover_command)
 app.command("extend")(extend_command)
-app.command("join")(join_command)
-app.command("census")(census_command)
+app.command("ensemble")(ensemble_command)
+app.command("stats")(stats_command)
 app.command("export")(export_command)
 app.command("import-pykeen")(import_pykeen)
-app.command("support")(support_command)
+app.command("explain")(explain_command)
 app.command("serve")(serve_command)
 app.command("report")(report_command)
 app.command("tune")(tune_command)

@@ -19,8 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from staypositive.completion import complete_run
-from staypositive.distributed import is_first
 from staypositive.run import Run, is_packaged
+from staypositive.sharded import is_first
 from staypositive.text import visible, visible_json
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]

@@ -14,14 +14,14 @@ import typer
 
 from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, SafeFlag, Speaker, VerboseFlag
 from staypositive.cli.tables import frame_rows
-from staypositive.distributed import ShardedRun, is_first, is_launched, open_sharded, open_world, own_device
 from staypositive.errors import InputError
-from staypositive.export import require_table_path, write_table
 from staypositive.files import write_atomic
 from staypositive.inference import Discovery, Predictor, discover
 from staypositive.inference.ordering import best_first
+from staypositive.interop import require_table_path, write_table
 from staypositive.models import Scorer
 from staypositive.run import Run, load_run
+from staypositive.sharded import ShardedRun, is_first, is_launched, open_sharded, open_world, own_device
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,8 +39,8 @@ def discover_command(
         float | None, typer.Option(help="Share of true triples to assume.", show_default="the run's")
     ] = None,
     relations: Annotated[str | None, typer.Option(help="Relations to look at, separated by commas.")] = None,
-    everywhere: Annotated[
-        bool, typer.Option("--everywhere", help="Pair all entities, not only a relation's domain and range.")
+    all_pairs: Annotated[
+        bool, typer.Option("--all-pairs", help="Pair all entities, not only a relation's domain and range.")
     ] = False,
     out: Annotated[
         Path | None,
@@ -67,12 +67,12 @@ def discover_command(
     speaker = Speaker(as_json, quiet, verbose)
     if out is not None:
         require_table_path(out)
-    options = {"min_probability": min_probability, "prior": prior, "everywhere": everywhere, "most": top}
+    options = {"min_probability": min_probability, "prior": prior, "all_pairs": all_pairs, "most": top}
     with _open(run) as held:
         wanted = list(range(len(held.graph.relations)))
         if relations is not None:
             wanted = [held.graph.relations.id(name) for name in relations.split(",")]
-        asked = {"run": held.provenance, "min_probability": min_probability, "prior": prior, "everywhere": everywhere,
+        asked = {"run": held.provenance, "min_probability": min_probability, "prior": prior, "all_pairs": all_pairs,
                  "top": top, "calibrator": held.calibrator}  # fmt: skip
         kept = Partial(out if is_first() else None, asked)
         left = held.agree([relation for relation in wanted if relation not in kept.done])

@@ -13,7 +13,7 @@ from staypositive.cli.reading import ColumnsFlag, NaFlag, SkipBlankFlag, layouts
 from staypositive.cli.stopping import require_free
 from staypositive.graph import read_triples
 from staypositive.run import Run, load_run
-from staypositive.run.growing import RIDGE, UNOBSERVED_WEIGHT
+from staypositive.run.new_entities import RIDGE, UNOBSERVED_WEIGHT
 
 
 def extend_command(

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker, VerboseFlag
-from staypositive.distributed import gather_run, is_launched
 from staypositive.errors import SettingError
+from staypositive.sharded import gather_run, is_launched
 
 
 def gather_command(

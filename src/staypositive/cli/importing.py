@@ -25,7 +25,7 @@ def import_pykeen(
 ) -> None:
     """Turn a DistMult, SimplE, ComplEx, HolE, RESCAL or CP that PyKEEN trained into a run, with equal scores.
 
-    PyKEEN saves models as pickles, which are never read: call `staypositive.pykeen_plugin.save_weights` where it was
+    PyKEEN saves models as pickles, which are never read: call `staypositive.interop.pykeen.save_weights` where it was
     trained.
 
     Example:
@@ -35,7 +35,7 @@ def import_pykeen(
     speaker = Speaker(quiet=quiet)
     require_writable(out)
     try:
-        from staypositive.pykeen_plugin import from_pykeen
+        from staypositive.interop.pykeen import from_pykeen
     except ModuleNotFoundError as error:
         raise SettingError(f"this needs PyKEEN ({error}): pip install 'staypositive[pykeen]'") from None
     run = from_pykeen(source, dataset, model=model)

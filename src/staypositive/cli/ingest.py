@@ -19,7 +19,7 @@ from staypositive.cli.reading import (
     parse_list,
 )
 from staypositive.graph import StreamedGraph, ingest
-from staypositive.graph.streamed import parse_size
+from staypositive.graph.on_disk import parse_size
 from staypositive.run.fitting import memory_bytes
 
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from staypositive.calibration import CALIBRATORS
 from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, SafeFlag, Speaker, VerboseFlag, keep_results
 from staypositive.cli.sharded import evaluate_sharded
 from staypositive.cli.tables import evaluation_tables, frame_rows
 from staypositive.completion import complete_relation
-from staypositive.distributed import is_launched
 from staypositive.errors import DataError, InputError, SettingError
 from staypositive.evaluation import DEFAULT_MEMORY
-from staypositive.export import require_table_path, write_table
 from staypositive.graph import SPLITS
 from staypositive.inference import read_queries
+from staypositive.interop import require_table_path, write_table
+from staypositive.probability import CALIBRATORS
 from staypositive.run import load_run
+from staypositive.sharded import is_launched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -199,7 +199,7 @@ def predict(
         if coverage is None:
             frame = held.predict(head, relation, tail, **options)
         else:
-            frame = held.answer_set(head, relation, tail, coverage=coverage, prior=prior)
+            frame = held.prediction_set(head, relation, tail, coverage=coverage, prior=prior)
             title += f": {len(frame):,} new answers, the true one among them with probability {coverage:g}"
     if out is not None:
         whole = _whole(frame, head, relation, tail) if out.suffix == ".nt" else frame

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from staypositive.cli.common import Speaker
-from staypositive.distributed import (
+from staypositive.evaluation import Ranks
+from staypositive.graph import KnowledgeGraph
+from staypositive.interop.trackers import make_tracker
+from staypositive.run import Run, Settings
+from staypositive.run.measuring import ranking_report, sampled_report
+from staypositive.sharded import (
     ShardedRun,
     fit_sharded,
     is_first,
@@ -21,11 +26,6 @@ from staypositive.distributed import (
     restarts,
     shards_of,
 )
-from staypositive.evaluation import Ranks
-from staypositive.graph import KnowledgeGraph
-from staypositive.run import Run, Settings
-from staypositive.run.measuring import ranking_report, sampled_report
-from staypositive.trackers import make_tracker
 from staypositive.training import ProgressBar
 
 

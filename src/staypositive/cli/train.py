@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from staypositive.calibration import CALIBRATORS
 from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
 from staypositive.cli.flags import ObjectiveName, with_settings_flags
 from staypositive.cli.reading import DataArgument, Reading, reads_graph
@@ -24,17 +23,18 @@ from staypositive.cli.stopping import (
     stoppable,
 )
 from staypositive.cli.tables import evaluation_tables
-from staypositive.distributed import is_launched
 from staypositive.errors import DivergedError, InputError, RunError, SettingError, StoppedError
 from staypositive.graph import KnowledgeGraph, StreamedSplit
+from staypositive.interop.trackers import Tracker, make_tracker
+from staypositive.probability import CALIBRATORS
 from staypositive.run import Checkpoint, Run, Settings, fit, load_run
 from staypositive.run.checkpoint import DEFAULT_EVERY
-from staypositive.run.defaults import PRESETS, check_given, preset_of, settings_for
 from staypositive.run.fitting import resolve_device
 from staypositive.run.folder import CHECKPOINT_ROOM, RUN, is_in_shards, require_writable
 from staypositive.run.locking import locked
 from staypositive.run.measuring import best_calibrator
-from staypositive.trackers import Tracker, make_tracker
+from staypositive.run.presets import PRESETS, check_given, preset_of, settings_for
+from staypositive.sharded import is_launched
 
 if TYPE_CHECKING:
     CalibrateName: TypeAlias = str

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from staypositive.calibration import Background, FeatureCalibrator, Features, fit_calibrator
 from staypositive.errors import DataError
 from staypositive.evaluation import (
     SIDES,
@@ -31,10 +30,11 @@ from staypositive.evaluation import (
 from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, Scorer
+from staypositive.probability import FeatureCalibrator, Features, NullDistribution, fit_calibrator
 
 Arrays = dict[str, NDArray[Any]]
 _COUNTS = ("better", "ties", "raw_better", "raw_ties")
-BACKGROUND_WAYS = ("posterior", "platt", "isotonic", "beta", "background-logistic")
+BACKGROUND_WAYS = ("posterior", "platt", "isotonic", "beta", "null-logistic")
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def keep_background(graph: KnowledgeGraph, model: BilinearModel, about: dict[str
 
     And those of the rivals of validation facts, in 16 bits: they serve as a density alone.
     """
-    background = Background(graph, Scorer(model))
+    background = NullDistribution(graph, Scorer(model))
     arrays: Arrays = {}
     for name, split in (("valid", graph.valid), ("test", graph.test)):
         arrays |= _arrays_of(background.features(split.triples), name, np.float32)

@@ -24,7 +24,7 @@ from staypositive.run.measuring import Measure
 from staypositive.run.settings import Settings
 from staypositive.training import AdaGrad, Engine
 from staypositive.training.fused import why_not
-from staypositive.training.fused_gpu import FusedGpuEngine, Member, PackedRuns
+from staypositive.training.fused_gpu import FusedGpuEngine, PackedRun, PackedRuns
 
 PACK = 64
 """Runs side by side, at most."""
@@ -147,7 +147,7 @@ def _start(found: list[Outcome], facts: Tensor) -> _Runs:
         assert isinstance(model, BlockModel)
         assert isinstance(objective, StayPositive | NegativeSampling)
         assert isinstance(stepper, AdaGrad)
-        members.append(Member(model, objective, stepper, outcome.settings.seed))
+        members.append(PackedRun(model, objective, stepper, outcome.settings.seed))
     return _Pack(PackedRuns(members, facts, first.settings.batch_size))
 
 

@@ -34,7 +34,7 @@ KINDS = {
 }
 """Colour and hatch of each kind of bar."""
 DIAMOND = {"linestyle": "", "marker": "D", "markersize": 4.5, "color": "white", "markeredgecolor": INK}
-SHOWN = {"posterior": (BLUE, "o"), "background-logistic": (ORANGE, "s"), "platt": (GREEN, "^")}
+SHOWN = {"posterior": (BLUE, "o"), "null-logistic": (ORANGE, "s"), "platt": (GREEN, "^")}
 """The calibrations that a reliability diagram shows."""
 FEWEST = 100
 JOINED_RUNS = "second-moment-joined"
@@ -112,7 +112,7 @@ def nll_bars(rows: Sequence[Row], dataset: str) -> list[Bar]:
     """Return NLL on a dataset by calibration, worst first, and what others published."""
     bars = []
     wanted = [("second-moment", way, way) for way in BACKGROUND_WAYS]
-    wanted += [(JOINED_RUNS, way, f"{way}, joined") for way in ("posterior", "background-logistic")]
+    wanted += [(JOINED_RUNS, way, f"{way}, joined") for way in ("posterior", "null-logistic")]
     for experiment, way, name in wanted:
         place = experiment, dataset, way, "nll"
         own = [r for r in rows if (r["experiment"], r["dataset"], r["calibration"], r["metric"]) == place]

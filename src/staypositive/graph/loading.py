@@ -14,6 +14,7 @@ from staypositive.graph.catalogue import CATALOGUE
 from staypositive.graph.encoded import read_encoded
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, assemble
 from staypositive.graph.labelled import LabelledTriples
+from staypositive.graph.on_disk import MANIFEST, StreamedGraph, open_streamed
 from staypositive.graph.quality import inspect_graph
 from staypositive.graph.readers import (
     ColumnNames,
@@ -30,7 +31,6 @@ from staypositive.graph.readers import (
 )
 from staypositive.graph.readers.sparql import is_endpoint
 from staypositive.graph.splitting import DEFAULT_SPLIT, split_labelled
-from staypositive.graph.streamed import MANIFEST, StreamedGraph, open_streamed
 
 log = logging.getLogger(__name__)
 

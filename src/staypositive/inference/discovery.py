@@ -16,12 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from staypositive.calibration import FeatureCalibrator
 from staypositive.errors import InputError
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference.ordering import TOLERANCE, best_first, reaches
 from staypositive.inference.predictor import Predictor
 from staypositive.models import logit
+from staypositive.probability import FeatureCalibrator
 from staypositive.typed import checked
 
 Ints = NDArray[np.int64]
@@ -64,14 +64,14 @@ def discover(
     min_probability: float = 0.9,
     prior: float | None = None,
     relations: Iterable[int] | None = None,
-    everywhere: bool = False,
+    all_pairs: bool = False,
     most: int | None = None,
     piece: int = PIECE,
     progress: Callable[[int], Any] | None = None,
 ) -> Iterator[Discovery]:
     """Yield, for each relation in turn, the triples that are no facts and reach the probability.
 
-    `everywhere` takes all entities for heads and tails, rather than those that training facts have there. An entity
+    `all_pairs` takes all entities for heads and tails, rather than those that training facts have there. An entity
     is not paired with itself, unless the relation has such facts. `most` keeps so many of each relation, the most
     likely, and never holds more than that and a piece.
     """
@@ -79,7 +79,7 @@ def discover(
         raise InputError(f"min_probability is between 0 and 1, got {min_probability}")
     graph = predictor.graph
     for relation in range(len(graph.relations)) if relations is None else relations:
-        heads, tails, loops = pairs_of(graph, relation, everywhere, predictor.scorer.device)
+        heads, tails, loops = pairs_of(graph, relation, all_pairs, predictor.scorer.device)
         best = Discovery.nothing(relation)
         for part in heads.split(max(1, piece // max(1, len(tails)))) if len(tails) else ():
             found = _piece(predictor, part, relation, tails, min_probability, prior)
@@ -90,11 +90,11 @@ def discover(
 
 
 def pairs_of(
-    graph: KnowledgeGraph, relation: int, everywhere: bool, device: torch.device
+    graph: KnowledgeGraph, relation: int, all_pairs: bool, device: torch.device
 ) -> tuple[Tensor, Tensor, bool]:
     """Return the heads and tails to pair for a relation, and whether it has facts of an entity about itself."""
     facts = graph.train.facts[graph.train.facts[:, 1] == relation]
-    sides = (np.arange(len(graph.entities)),) * 2 if everywhere else (np.unique(facts[:, 0]), np.unique(facts[:, 2]))
+    sides = (np.arange(len(graph.entities)),) * 2 if all_pairs else (np.unique(facts[:, 0]), np.unique(facts[:, 2]))
     heads, tails = (torch.as_tensor(side, device=device) for side in sides)
     return heads, tails, bool((facts[:, 0] == facts[:, 2]).any())
 

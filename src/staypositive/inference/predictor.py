@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from staypositive.calibration import Background, Calibrator, FeatureCalibrator, Strangeness
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, sigmoid
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference.ordering import best_of_each
 from staypositive.inference.queries import PARTS, Asking, Query, encode_query, require_top
 from staypositive.models import Scorer, logit
+from staypositive.probability import Calibrator, FeatureCalibrator, NullDistribution, Strangeness
 from staypositive.typed import fits
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Predictor:
         graph: KnowledgeGraph,
         scorer: Scorer,
         calibrator: Calibrator | None = None,
-        background: Background | None = None,
+        background: NullDistribution | None = None,
     ) -> None:
         self.graph, self.scorer, self.calibrator = graph, scorer.exact(), calibrator
         self._given_background = background
@@ -287,12 +287,12 @@ class Predictor:
         )
 
     @cached_property
-    def background(self) -> Background:
+    def background(self) -> NullDistribution:
         """Mean and deviation of queries' scores over their relations' ranges and domains."""
-        return self._given_background or Background(self.graph, self.scorer)
+        return self._given_background or NullDistribution(self.graph, self.scorer)
 
     @cached_property
-    def strangeness(self) -> Strangeness:
+    def nonconformity(self) -> Strangeness:
         """How far answers lie below their query's mean over all entities, in deviations."""
         return Strangeness(self.scorer)
 

@@ -9,8 +9,8 @@ from typing import Any
 from staypositive.errors import SettingError
 from staypositive.models.block import TABLES, BlockModel, Table, Term
 from staypositive.models.contract import BOUNDS, BilinearModel, evaluating
+from staypositive.models.ensemble import JOINED, Joined, join
 from staypositive.models.hole import HolE
-from staypositive.models.joined import JOINED, Joined, join
 from staypositive.models.moments import LinearMap, RowMoments, ScoreMoments, score_moments
 from staypositive.models.ntn import Ntn
 from staypositive.models.prior import CLOSED_WORLD, logit, resolve_prior_score

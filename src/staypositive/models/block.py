@@ -56,7 +56,7 @@ class Table:
         return max(self.entity_blocks, self.relation_blocks)
 
     @cached_property
-    def peak(self) -> float:
+    def max_score(self) -> float:
         """m: the largest |Σ c·h·r·t| at one coordinate over entries in [-1, 1], reached at a corner."""
 
         def corners(blocks: int) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -99,9 +99,9 @@ class BlockModel(BilinearModel):
         """Blocks × dim."""
         return self.table.relation_blocks * self.dim
 
-    def peak(self) -> float:
+    def max_score(self) -> float:
         """Coordinates are independent, so the largest score is dim times one coordinate's."""
-        return self.dim * self.table.peak
+        return self.dim * self.table.max_score
 
     def tail_query(self, head_rows: Tensor, relation_rows: Tensor) -> Tensor:
         """Collect, for each tail block, c · h[head block] · r[relation block]."""

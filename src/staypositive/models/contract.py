@@ -78,7 +78,7 @@ class BilinearModel(nn.Module, ABC):
         self.bound, self.score_bound = bound, float(score_bound)
         self.prior_score, self.dropout, self.reciprocal = float(prior_score), float(dropout), bool(reciprocal)
         self.backward_weight = float(backward_weight)
-        self.scale = self.score_bound / self.peak() if bound == "tanh" else 1.0
+        self.scale = self.score_bound / self.max_score() if bound == "tanh" else 1.0
         self.entities = nn.Parameter(torch.zeros(n_entities, self.entity_width()))
         self.relations = nn.Parameter(torch.zeros(n_relations * (1 + self.reciprocal), self.relation_width()))
 
@@ -96,7 +96,7 @@ class BilinearModel(nn.Module, ABC):
         """Return how many numbers a relation has."""
 
     @abstractmethod
-    def peak(self) -> float:
+    def max_score(self) -> float:
         """Return the largest unscaled |score| when every row entry lies in [-1, 1]."""
 
     @abstractmethod

@@ -22,7 +22,7 @@ class HolE(BilinearModel):
         """One vector."""
         return self.dim
 
-    def peak(self) -> float:
+    def max_score(self) -> float:
         """Each of the dim² products h_i t_j meets one relation coordinate."""
         return self.dim**2
 

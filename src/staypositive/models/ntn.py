@@ -28,7 +28,7 @@ class Ntn(Rescal):
         """Mixing numbers and matrices."""
         return self.slices * (1 + self.dim**2)
 
-    def peak(self) -> float:
+    def max_score(self) -> float:
         """An entry of Z is a sum of `slices` numbers in [-1, 1]."""
         return self.slices * self.dim**2
 

@@ -19,7 +19,7 @@ class Rescal(BilinearModel):
         """One matrix."""
         return self.dim**2
 
-    def peak(self) -> float:
+    def max_score(self) -> float:
         """Every entry of the matrix meets one pair of coordinates."""
         return self.dim**2
 

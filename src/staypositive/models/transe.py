@@ -28,7 +28,7 @@ class TransE(BilinearModel):
         """One translation and its offset."""
         return self.dim + 1
 
-    def peak(self) -> float:
+    def max_score(self) -> float:
         """Each coordinate of h + r − t lies in [-3, 3]."""
         return 9 * self.dim
 
@@ -41,7 +41,7 @@ class TransE(BilinearModel):
         """Return (r, b − ‖r‖², 1)."""
         moves, offsets = self.bounded(weights).split([self.dim, 1], dim=-1)
         if self.bound == "tanh":
-            offsets = self.peak() * (1 + offsets) / 2
+            offsets = self.max_score() * (1 + offsets) / 2
         return _lifted(moves, offsets - moves.square().sum(-1, keepdim=True))
 
     def tail_query(self, head_rows: Tensor, relation_rows: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from staypositive.models.dropout import keep_mask
 from staypositive.models.hashing import mix_all
 from staypositive.objectives.objective import Batch, Defaults, Objective
 from staypositive.objectives.penalties import n3_penalty
-from staypositive.objectives.population import Population
+from staypositive.objectives.statistics import Candidates
 from staypositive.options import Applies, option
 
 WEIGHTINGS = ("triple", "query", "all")
@@ -75,7 +75,7 @@ class SecondMoment(Objective):
     likelihood_weight: float = option(
         0.0, "weight of -log(φ/√Σφ²): each fact's share among all answers of its query, by squared scores", least=0
     )
-    spread_every: int = option(
+    gram_update_interval: int = option(
         1, "steps after which rows outside the batches take what G says of them; 1 is exact, more is cheaper", least=1
     )
     reciprocal: bool = option(
@@ -85,7 +85,7 @@ class SecondMoment(Objective):
     @property
     def touches_all_rows(self) -> bool:
         """Every row takes part in G, and so in each step that is exact."""
-        return self.spread_every == 1
+        return self.gram_update_interval == 1
 
     @property
     def is_reciprocal(self) -> bool:
@@ -118,8 +118,8 @@ class SecondMoment(Objective):
             embedding(batch.heads, entities),
             embedding(batch.relations, relations),
             embedding(batch.tails, entities),
-            Population.of(entities, len(batch.heads)),
-            Population.of(relations, len(batch.heads)),
+            Candidates.of(entities, len(batch.heads)),
+            Candidates.of(relations, len(batch.heads)),
         )
 
     def terms_of_rows(
@@ -129,8 +129,8 @@ class SecondMoment(Objective):
         heads: Tensor,
         relations: Tensor,
         tails: Tensor,
-        all_entities: Population,
-        all_relations: Population,
+        all_entities: Candidates,
+        all_relations: Candidates,
     ) -> dict[str, Tensor]:
         """Return the terms from the facts' rows and from all rows that could stand in their places."""
         from_heads = self._dropped(model, batch, heads, 0)
@@ -163,7 +163,7 @@ class SecondMoment(Objective):
         self,
         query: Tensor,
         own: Tensor,
-        answers: Population,
+        answers: Candidates,
         w0: float,
         name: str,
         batch: Batch,

@@ -13,7 +13,7 @@ from staypositive.models import RowMoments
 from staypositive.reports.charts import Point, scatter
 from staypositive.reports.frame import COLOURS, colour
 from staypositive.reports.html import Html, percent, section, tag
-from staypositive.reports.material import Material
+from staypositive.reports.report_data import Material
 
 GRID = (7, 9)
 """In each cell of a grid of so many columns and rows, the entity with most facts is offered a name on the map."""

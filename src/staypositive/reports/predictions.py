@@ -13,7 +13,7 @@ from staypositive.inference.discovery import discover
 from staypositive.inference.ordering import best_first
 from staypositive.reports.charts import bar
 from staypositive.reports.html import Html, join, number, percent, section, table, tag
-from staypositive.reports.material import Material
+from staypositive.reports.report_data import Material
 
 LISTED = 10
 PER_RELATION = 2

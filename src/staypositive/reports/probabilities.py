@@ -7,15 +7,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from staypositive.calibration.density import background_density, kernel_density
 from staypositive.evaluation import reliability_bins, sigmoid
 from staypositive.inference import Predictor
-from staypositive.inference.census import wilson
+from staypositive.inference.statistics import wilson
 from staypositive.models import logit
+from staypositive.probability.density import background_density, kernel_density
 from staypositive.reports.charts import Bins, Series, density_chart, reliability_chart
 from staypositive.reports.frame import plain
 from staypositive.reports.html import Html, figure, join, percent, section, table, tag
-from staypositive.reports.material import Material
+from staypositive.reports.report_data import Material
 
 Floats = NDArray[np.float64]
 _METRICS = {

@@ -9,7 +9,7 @@ from typing import Any
 from staypositive.models import JOINED
 from staypositive.objectives import objective_options
 from staypositive.reports.html import Html, section, tag
-from staypositive.reports.material import Material
+from staypositive.reports.report_data import Material
 from staypositive.run import Run, Settings
 from staypositive.run.settings import unused
 from staypositive.typed import fits
@@ -50,7 +50,13 @@ def commands(run: Run) -> list[str]:
         f"{train_command(run.graph.name, Settings.from_dict(member.get('settings', {})))} --out {folder}"
         for member, folder in zip(members, folders, strict=True)
     ]
-    words = ["staypositive", "join", *folders, "--weights", ",".join(f"{member['weight']:.4g}" for member in members)]
+    words = [
+        "staypositive",
+        "ensemble",
+        *folders,
+        "--weights",
+        ",".join(f"{member['weight']:.4g}" for member in members),
+    ]
     if run.model.backward_weight:
         words += ["--backward-weight", f"{run.model.backward_weight:g}"]
     return [*made, shlex.join([*words, "--out", "runs/joined"])]

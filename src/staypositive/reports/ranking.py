@@ -9,7 +9,7 @@ import numpy as np
 from staypositive.evaluation import TIES
 from staypositive.reports.charts import Series, bar, line_chart
 from staypositive.reports.html import Html, details, figure, number, section, table, tag
-from staypositive.reports.material import Material
+from staypositive.reports.report_data import Material
 
 _METRICS = {
     "mrr": "MRR",

@@ -12,14 +12,14 @@ from staypositive.errors import InputError
 from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import Joined
-from staypositive.reports.census import census_section
 from staypositive.reports.entity_map import map_section
 from staypositive.reports.html import Html, join, number, tag
-from staypositive.reports.material import Material
 from staypositive.reports.predictions import discovery_section, fact_section
 from staypositive.reports.probabilities import probability_section
 from staypositive.reports.provenance import provenance_section
 from staypositive.reports.ranking import ranking_section
+from staypositive.reports.report_data import Material
+from staypositive.reports.statistics import statistics_section
 from staypositive.reports.training import training_section
 from staypositive.run import Run
 from staypositive.version import __version__
@@ -32,7 +32,7 @@ SECTIONS: tuple[Section, ...] = (
     ("training", "Training", training_section, False),
     ("ranking", "Ranking", ranking_section, True),
     ("probabilities", "Probabilities", probability_section, True),
-    ("census", "Census", census_section, False),
+    ("statistics", "Score statistics", statistics_section, False),
     ("map", "Map", map_section, False),
     ("predictions", "Best and worst", fact_section, True),
     ("discoveries", "New facts", discovery_section, False),

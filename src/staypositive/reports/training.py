@@ -7,7 +7,7 @@ import statistics
 from staypositive.models import JOINED
 from staypositive.reports.charts import Series, line_chart
 from staypositive.reports.html import Html, figure, join, number, section, tag
-from staypositive.reports.material import Material
+from staypositive.reports.report_data import Material
 from staypositive.training import MONITORS
 
 _NAMES = {"mrr": "MRR", "nll": "NLL"}

@@ -1,8 +1,8 @@
 """Runs: fitting one, what it can do, and its folder on disk."""
 
 from staypositive.run.checkpoint import Checkpoint
+from staypositive.run.ensembles import build_ensemble
 from staypositive.run.fitting import fit, monitor_of, new_model, resolve_device
-from staypositive.run.joining import join_runs
 from staypositive.run.packaged import is_packaged, packaged_runs
 from staypositive.run.run import Run, load_run
 from staypositive.run.settings import Settings, make_settings
@@ -11,9 +11,9 @@ __all__ = [
     "Checkpoint",
     "Run",
     "Settings",
+    "build_ensemble",
     "fit",
     "is_packaged",
-    "join_runs",
     "load_run",
     "make_settings",
     "monitor_of",

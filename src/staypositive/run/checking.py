@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from staypositive.calibration import Calibrator, FeatureCalibrator, Features
 from staypositive.errors import RunError
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, build_model
+from staypositive.probability import Calibrator, FeatureCalibrator, Features
 from staypositive.typed import fits, misfit_of
 
 MOST_MANIFEST = 2**20

@@ -23,8 +23,8 @@ from staypositive.errors import RunError, SettingError
 from staypositive.graph import KnowledgeGraph
 from staypositive.run.checking import parsed, require_bounded
 from staypositive.run.folder import history_json, read_history
-from staypositive.run.hashed import FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
 from staypositive.run.memory import ran_out_of_memory
+from staypositive.run.sealed_folder import FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
 from staypositive.run.settings import Settings
 from staypositive.training import Engine, TrainingState
 from staypositive.typed import fits

@@ -17,11 +17,11 @@ from staypositive.models import JOINED, SLICED, BilinearModel, build_model, reso
 from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
 from staypositive.run.cores import SharedCores
-from staypositive.run.defaults import preset_of, settings_for
-from staypositive.run.growing import carry_over
 from staypositive.run.locking import locked
 from staypositive.run.measuring import ENOUGH_FACTS, validation_measure
 from staypositive.run.memory import advising
+from staypositive.run.new_entities import carry_over
+from staypositive.run.presets import preset_of, settings_for
 from staypositive.run.provenance import provenance
 from staypositive.run.run import Run
 from staypositive.run.settings import Settings
@@ -185,7 +185,9 @@ def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
 def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     """Build the model that the settings describe, all weights zero; on torch's `meta` device, its shapes alone."""
     if settings.model == JOINED:
-        raise SettingError("a joined model is made of trained runs, by `staypositive join`, and not trained itself")
+        raise SettingError(
+            "a joined model is made of trained runs, by `staypositive ensemble`, and not trained itself"
+        )
     sizes = len(graph.entities), len(graph.relations)
     density = len(graph.train) / (sizes[0] ** 2 * sizes[1])
     extra: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""A run on disk: one folder, which holds all of it, the graph included (see `staypositive.run.hashed`)."""
+"""A run on disk: one folder, which holds all of it, the graph included (see `staypositive.run.sealed_folder`)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 
-from staypositive.calibration import Calibrator, calibrator_from_dict
 from staypositive.errors import RunError, SettingError
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel
+from staypositive.probability import Calibrator, calibrator_from_dict
 from staypositive.run.checking import filled_model, outline, parsed, require_bounded, require_whole
-from staypositive.run.hashed import Contents, FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
-from staypositive.run.kept_graph import STREAMED, graph_contents, read_graph
+from staypositive.run.graph_files import STREAMED, graph_contents, read_graph
 from staypositive.run.packaged import packaged_runs
+from staypositive.run.sealed_folder import Contents, FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
 from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
 from staypositive.typed import fits, misfit_of

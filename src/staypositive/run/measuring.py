@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from staypositive.calibration import Background, BackgroundLogistic, Platt, Posterior
 from staypositive.errors import InputError
 from staypositive.evaluation import (
     DEFAULT_MEMORY,
@@ -30,6 +29,7 @@ from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Predictor
 from staypositive.models import BilinearModel, Scorer
 from staypositive.objectives import Objective, SecondMoment
+from staypositive.probability import NullDistribution, NullLogistic, Platt, Posterior
 
 Measure = Callable[[BilinearModel], float]
 """What tells models apart by validation; larger is better."""
@@ -145,7 +145,7 @@ def best_calibrator(graph: KnowledgeGraph, objective: Objective) -> str | None:
     has_labels = valid.has_negatives and len(valid.facts) > 0
     if isinstance(objective, SecondMoment):
         if has_labels and len(valid) >= ENOUGH_LABELS:
-            return BackgroundLogistic.name
+            return NullLogistic.name
         if len(valid.facts) >= ENOUGH_FACTS:
             return Posterior.name
     return Platt.name if has_labels else None
@@ -175,7 +175,7 @@ def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, mon
     if monitor == "posterior":
 
         def by_posterior(model: BilinearModel) -> float:
-            background = Background(graph, Scorer(model))
+            background = NullDistribution(graph, Scorer(model))
             features, rivals = background.features(facts), background.rivals(facts)
             return -min(Posterior.expected_losses(features, rivals if len(rivals) else None).values())
 

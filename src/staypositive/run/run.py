@@ -8,30 +8,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from staypositive.calibration import (
-    Background,
-    Calibrator,
-    Conformal,
-    FeatureCalibrator,
-    Posterior,
-    find_calibrator,
-    fit_calibrator,
-)
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, Ranks, negative_log_likelihood
 from staypositive.graph import Facts, KnowledgeGraph, add_facts
 from staypositive.inference import (
+    Explainer,
     Predictor,
     Query,
-    Support,
-    answer_set,
-    measure_sets,
+    explain_triple,
+    measure_prediction_sets,
+    prediction_set,
     read_queries,
-    support_table,
 )
 from staypositive.models import BilinearModel, Scorer, build_model
+from staypositive.probability import (
+    Calibrator,
+    Conformal,
+    FeatureCalibrator,
+    NullDistribution,
+    Posterior,
+    find_calibrator,
+    fit_calibrator,
+)
 from staypositive.run.folder import WEIGHTS, RunParts, load_parts, save_parts, save_results
-from staypositive.run.growing import carry_over, require_free_rows, require_reached
 from staypositive.run.measuring import (
     FILTERS,
     best_calibrator,
@@ -42,6 +41,7 @@ from staypositive.run.measuring import (
     sampled_report,
 )
 from staypositive.run.memory import advising
+from staypositive.run.new_entities import carry_over, require_free_rows, require_reached
 from staypositive.run.packaged import find_run
 from staypositive.run.provenance import of_graph
 from staypositive.run.settings import Settings
@@ -85,8 +85,8 @@ class Run:
         return Scorer(self.model, exact=True)
 
     @cached_property
-    def _background(self) -> Background:
-        return Background(self.graph, self._scorer)
+    def _background(self) -> NullDistribution:
+        return NullDistribution(self.graph, self._scorer)
 
     @property
     def predictor(self) -> Predictor:
@@ -136,7 +136,7 @@ class Run:
         """Fit a calibrator on validation; return NLL there before and after, where there are labels to measure it.
 
         `auto` takes what measured best for the objective and for the labels there are (see `best_calibrator`).
-        `platt`, `isotonic`, `temperature`, `beta` and `background-logistic` need triples labelled true and false;
+        `platt`, `isotonic`, `temperature`, `beta` and `null-logistic` need triples labelled true and false;
         `posterior` looks at validation facts alone.
         """
         if method == "auto":
@@ -182,7 +182,7 @@ class Run:
         )  # fmt: skip
 
     @checked
-    def answer_set(
+    def prediction_set(
         self,
         head: str | None = None,
         relation: str | None = None,
@@ -197,10 +197,10 @@ class Run:
         `per_relation` uses the relation's own facts where it has enough, so that the promise holds for each.
         """
         query = Query(head, relation, tail)
-        return answer_set(self.predictor, self.conformal, query, coverage, per_relation=per_relation, prior=prior)
+        return prediction_set(self.predictor, self.conformal, query, coverage, per_relation=per_relation, prior=prior)
 
     @checked
-    def measure_sets(
+    def measure_prediction_sets(
         self,
         split: str = "test",
         coverage: float = 0.9,
@@ -208,9 +208,9 @@ class Run:
         per_relation: bool = True,
         progress: Callable[[int], Any] | None = None,
     ) -> dict[str, dict[str, float]]:
-        """Return how often answer sets hold the true answers of a split, and how large they are, by side."""
+        """Return how often prediction sets hold the true answers of a split, and how large they are, by side."""
         facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
-        return measure_sets(
+        return measure_prediction_sets(
             self.predictor, self.conformal, facts, known, coverage, per_relation=per_relation, progress=progress
         )
 
@@ -259,13 +259,13 @@ class Run:
         return Run(graph, model, self.settings, self.history, self.best_epoch, provenance, calibrator=self.calibrator)
 
     @checked
-    def support(self, head: str, relation: str, tail: str, top: int = 10) -> pd.DataFrame:
+    def explain(self, head: str, relation: str, tail: str, top: int = 10) -> pd.DataFrame:
         """Return the training facts that support a triple most; see `inference.support`."""
-        return support_table(self.predictor, Support(self.predictor), head, relation, tail, top)
+        return explain_triple(self.predictor, Explainer(self.predictor), head, relation, tail, top)
 
     @cached_property
     def conformal(self) -> Conformal:
-        """How strange validation facts are: what answer sets are calibrated on."""
+        """How strange validation facts are: what prediction sets are calibrated on."""
         return Conformal.fit(self._scorer, self.graph.valid.facts)
 
     @checked

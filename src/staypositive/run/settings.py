@@ -112,6 +112,8 @@ class Settings:
         if unknown:
             raise SettingError(f"there is no setting {min(unknown, key=str)!r}")
         options = dict(data["objective"])
+        if "spread_every" in options:  # its name in older runs
+            options["gram_update_interval"] = options.pop("spread_every")
         return cls(**{**data, "objective": _objective(options.pop("name", None), options)})
 
 

@@ -13,12 +13,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from staypositive.errors import InputError, UnknownLabelError
 from staypositive.run import Run
-from staypositive.service.desk import Desk
+from staypositive.service.batching import BusyError, Lane, OutOfTimeError, QuestionLane
 from staypositive.service.guard import Guard, failure
-from staypositive.service.lanes import BusyError, Lane, OutOfTimeError, QuestionLane
 from staypositive.service.limits import Limits
 from staypositive.service.metrics import Metrics
 from staypositive.service.pages import build_pages
+from staypositive.service.query_service import Desk
 from staypositive.service.routes import build_router
 from staypositive.service.schemas import State
 from staypositive.version import __version__

@@ -9,8 +9,7 @@ from fastapi.security import HTTPBearer
 from starlette.responses import JSONResponse, Response
 
 from staypositive.service import schemas as s
-from staypositive.service.desk import Desk, Job
-from staypositive.service.lanes import Lane, QuestionLane
+from staypositive.service.batching import Lane, QuestionLane
 from staypositive.service.limits import (
     MOST_LABEL,
     MOST_NEIGHBOURS,
@@ -19,6 +18,7 @@ from staypositive.service.limits import (
     MOST_SAMPLES,
     MOST_TOP,
 )
+from staypositive.service.query_service import Desk, Job
 from staypositive.version import __version__
 
 EntityName = Annotated[str, Query(min_length=1, max_length=MOST_LABEL, description="Label of an entity.")]
@@ -56,7 +56,7 @@ def build_router(desk: Desk, questions: QuestionLane, work: Lane) -> APIRouter:
             name=desk.graph.name, graph=desk.graph.counts(), model=run.settings.model,
             objective=run.settings.objective.name, dim=run.settings.dim,
             calibration=run.calibrator.name if run.calibrator else None, base_prior=desk.predictor.base_prior,
-            answer_sets=has_sets, 
+            prediction_sets=has_sets, 
             example=s.TripleIn(**desk.fact(desk.graph.train.facts[0])), version=__version__,
             limits={"top": MOST_TOP, "queries": MOST_QUERIES, "body_bytes": questions.limits.body_bytes},
         )  # fmt: skip
@@ -96,10 +96,10 @@ def _add_questions(router: APIRouter, desk: Desk, questions: QuestionLane, work:
         return s.Triples(prior=desk.prior(asked.prior), triples=[s.Answer(**one) for one in judged])
 
     @router.post("/answer-set", tags=["questions"])
-    async def answer_set(asked: s.AnswerSetIn) -> s.AnswerSet:
+    async def prediction_set(asked: s.AnswerSetIn) -> s.AnswerSet:
         """Give new answers of (h, r, ?) or (?, r, t) that hold the true one with the probability `coverage`."""
         size, answers = await lane.run(
-            desk.answer_set, asked.query(), asked.coverage, asked.per_relation, asked.top, asked.prior
+            desk.prediction_set, asked.query(), asked.coverage, asked.per_relation, asked.top, asked.prior
         )
         return s.AnswerSet(
             coverage=asked.coverage, prior=desk.prior(asked.prior), size=size,
@@ -162,14 +162,14 @@ def _add_relations(router: APIRouter, desk: Desk, lane: Lane) -> None:
         return s.Relations(relations=[s.Relation(**one) for one in desk.relations])
 
     @router.get("/census", tags=["relations"])
-    async def census(
+    async def score_statistics(
         threshold: Annotated[float, Query(gt=0, lt=1)] = 0.5,
         prior: PriorQuery = None,
         samples: Annotated[int, Query(ge=1, le=MOST_SAMPLES)] = 10_000,
-    ) -> s.Census:
+    ) -> s.ScoreStatistics:
         """Mean and deviation of all |E|² scores of each relation, exactly, and how many triples are likely."""
-        rows = await lane.run(desk.census, threshold, prior, samples, lane.deadline())
-        return s.Census(
+        rows = await lane.run(desk.score_statistics, threshold, prior, samples, lane.deadline())
+        return s.ScoreStatistics(
             threshold=threshold, prior=desk.prior(prior), samples=samples, rows=[s.CensusRow(**row) for row in rows]
         )
 

@@ -65,7 +65,7 @@ class PredictIn(Options, QueryIn):
 
     coverages: bool = Field(
         False,
-        description="Say of each new answer from which coverage on answer sets hold it, and how large they are.",
+        description="Say of each new answer from which coverage on prediction sets hold it, and how large they are.",
     )
 
 
@@ -123,7 +123,9 @@ class Answer(BaseModel):
     log_odds: float = Field(description="Of the probability. Another prior adds logit(new) − logit(old).")
     score: float
     known: bool = Field(description="Whether it is a fact of some split.")
-    entry_coverage: float | None = Field(None, description="Answer sets of a coverage above this hold the answer.")
+    entry_coverage: float | None = Field(
+        None, description="prediction sets of a coverage above this hold the answer."
+    )
 
 
 class Answers(BaseModel):
@@ -252,7 +254,7 @@ class CensusRow(BaseModel):
     high: float
 
 
-class Census(BaseModel):
+class ScoreStatistics(BaseModel):
     """One row a relation, and one for all."""
 
     threshold: float
@@ -271,7 +273,7 @@ class About(BaseModel):
     dim: int
     calibration: str | None
     base_prior: float
-    answer_sets: bool = Field(description="Whether there are held-out facts enough for answer sets.")
+    prediction_sets: bool = Field(description="Whether there are held-out facts enough for prediction sets.")
     version: str
     example: TripleIn = Field(description="A fact of the graph, to begin with.")
     limits: dict[str, int]

@@ -77,7 +77,7 @@ class ReferenceEngine(Engine):
         """Whether a step takes whole tables, rather than the distinct rows of its examples."""
         return self.objective.touches_all_rows
 
-    def weigh(self, weights: Tensor) -> None:
+    def set_sample_weights(self, weights: Tensor) -> None:
         """Let each fact's loss count so much, beside what the objective makes of it itself."""
         own = self.prepared.get("weight")
         self.prepared["weight"] = weights if own is None else own * weights

@@ -9,11 +9,11 @@ from torch import Tensor
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
 from staypositive.objectives import Objective, SecondMoment
+from staypositive.training.captured import GraphedBatchEngine, GraphedEngine, GraphedMomentEngine
 from staypositive.training.engine import Engine, ReferenceEngine
 from staypositive.training.fused import why_not
 from staypositive.training.fused_cpu import FusedCpuEngine
 from staypositive.training.fused_gpu import FusedGpuEngine
-from staypositive.training.graphed import GraphedBatchEngine, GraphedEngine, GraphedMomentEngine
 from staypositive.training.moment_engine import MomentEngine, SpreadEngine
 from staypositive.training.optimisers import RowOptimiser
 from staypositive.training.streaming import FactStream, StreamedCpuEngine, StreamedEngine
@@ -65,7 +65,7 @@ def build_engine(
     engine = kind(model, objective, optimiser, facts, batch_size, seed)
     if weights is not None:
         assert isinstance(engine, ReferenceEngine)
-        engine.weigh(weights)
+        engine.set_sample_weights(weights)
     return engine
 
 

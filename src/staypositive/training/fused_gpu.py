@@ -21,8 +21,8 @@ from staypositive.models.hashing import mix
 from staypositive.objectives import NegativeSampling, Objective, StayPositive
 from staypositive.training.engine import Engine
 from staypositive.training.optimisers import AdaGrad, RowOptimiser
-from staypositive.training.plan import StepPlan
 from staypositive.training.state import State, copy_into, under
+from staypositive.training.step_plan import StepPlan
 
 MOST_STEPS = 1024
 """Steps of one graph; a longer epoch replays it."""
@@ -35,7 +35,7 @@ LARGE_STEP = 8192
 
 
 @dataclass(frozen=True)
-class Member:
+class PackedRun:
     """One run of a pack."""
 
     model: BlockModel
@@ -53,7 +53,7 @@ class Member:
             self.optimiser.rowwise,
         )  # fmt: skip
 
-    def knobs(self, batches: int) -> list[float]:
+    def hyperparameters(self, batches: int) -> list[float]:
         """Return what the runs of a pack may differ in, in the kernels' order."""
         model, objective = self.model, self.objective
         factor = model.scale * abs(model.table.terms[0].coefficient)
@@ -70,7 +70,7 @@ class PackedRuns:
     The members' tables become parts of larger ones. Sums run in no fixed order, as atomics do.
     """
 
-    def __init__(self, members: Sequence[Member], facts: Tensor, batch_size: int) -> None:
+    def __init__(self, members: Sequence[PackedRun], facts: Tensor, batch_size: int) -> None:
         from staypositive.training import gpu_kernels
 
         first = members[0]
@@ -112,14 +112,16 @@ class PackedRuns:
         self.plan_of_run = torch.tensor(
             [seeds.index(member.seed) for member in members], dtype=torch.int32, device=device
         )
-        self.knobs = torch.tensor([member.knobs(self.batches) for member in members], device=device)
+        self.hyperparameters = torch.tensor(
+            [member.hyperparameters(self.batches) for member in members], device=device
+        )
         self.hashes = torch.tensor(
             [[drop_threshold(member.model.dropout), mix(member.seed)] for member in members], device=device
         )
         self.graphs: dict[int, Any] = {}
         self.constants = self._constants(first)
 
-    def _constants(self, member: Member) -> dict[str, dict[str, Any]]:
+    def _constants(self, member: PackedRun) -> dict[str, dict[str, Any]]:
         """Return each kernel's compile-time constants."""
         from staypositive.models.gpu import encode_terms
 
@@ -173,8 +175,8 @@ class PackedRuns:
                 member.optimiser.tables[name] = getattr(member.model, name).data
         self.sums = self.sums[:, : len(chosen)].contiguous()
         self.losses, self.totals = self.losses[: len(chosen)].clone(), self.totals[picked]
-        self.plan_of_run, self.knobs, self.hashes = (
-            tensor[picked] for tensor in (self.plan_of_run, self.knobs, self.hashes)
+        self.plan_of_run, self.hyperparameters, self.hashes = (
+            tensor[picked] for tensor in (self.plan_of_run, self.hyperparameters, self.hashes)
         )
         self.graphs.clear()
 
@@ -210,8 +212,8 @@ class PackedRuns:
 
     def _warm_up(self, count: int) -> None:
         """Compile every kernel by a round of steps that train nothing: with a prior of NaN no step may be taken."""
-        kept = [(tensor, tensor.clone()) for tensor in (self.knobs, self.steps_before, self.totals)]
-        self.knobs[:, self.kernels.PRIOR_SCORE.value] = torch.nan
+        kept = [(tensor, tensor.clone()) for tensor in (self.hyperparameters, self.steps_before, self.totals)]
+        self.hyperparameters[:, self.kernels.PRIOR_SCORE.value] = torch.nan
         self._steps(count)
         for tensor, value in kept:
             tensor.copy_(value)
@@ -238,7 +240,7 @@ class PackedRuns:
         kernels.examples[(-(-n // per), runs)](
             plan.ids, plan.slots, plan.size, self.plan_of_run, step * plan.step_size, n, n_facts,
             *_both(self.weights), *counts, *_both(self.gradients), *rooms, *_both(plan.found), sums, self.losses,
-            self.chunk, step, self.steps_before, self.knobs, self.hashes, **constants["examples"],
+            self.chunk, step, self.steps_before, self.hyperparameters, self.hashes, **constants["examples"],
         )  # fmt: skip
         if plan.all_rows and constants["adagrad"]["PENALTY"]:
             blocks = constants["examples"]["EB"], constants["examples"]["RB"]
@@ -252,7 +254,8 @@ class PackedRuns:
         kernels.adagrad[(sum(lanes), runs)](
             *_both(self.weights), *_both(self.squares), *_both(self.gradients), *_both(plan.found), plan.starts,
             self.plan_of_run, *counts, *rooms, *(plan.found[name].shape[1] for name in plan.rows), *lanes, sums,
-            self.sums[1 - step % 2], self.losses, self.chunk, step, self.steps_before, self.knobs, self.hashes,
+            self.sums[1 - step % 2], self.losses, self.chunk, step, self.steps_before, self.hyperparameters,
+            self.hashes,
             **constants["adagrad"],
         )  # fmt: skip
 
@@ -278,7 +281,7 @@ class FusedGpuEngine(Engine):
         assert isinstance(objective, StayPositive | NegativeSampling)
         assert isinstance(optimiser, AdaGrad)
         self.model = model
-        self.pack = PackedRuns([Member(model, objective, optimiser, seed)], facts, batch_size)
+        self.pack = PackedRuns([PackedRun(model, objective, optimiser, seed)], facts, batch_size)
 
     def run_epoch(self) -> dict[str, Tensor]:
         """Shuffle on the device, then replay the epoch."""

@@ -6,7 +6,7 @@
    through the bound, into AdaGrad; clears the buffer.
 
 Which rows a step has, and each one's slot, is worked out beforehand (see `plan.py`). Several runs that differ in
-their numbers alone may go side by side: `program_id(1)` is the run, and its numbers lie in a row of `knobs`.
+their numbers alone may go side by side: `program_id(1)` is the run, whose numbers are a row of `hyperparameters`.
 
 A model's table of terms travels as one whole number, eight bits per term (see `encode_terms` in `models/gpu.py`),
 which the compiler unrolls: no two models share a compiled kernel, and none pays for another's terms.
@@ -92,7 +92,7 @@ def _load4(rows, place, tile, BLOCKS: tl.constexpr, DIM: tl.constexpr, BOUNDED: 
 def examples(
     ids, slots, plan_size, plan_of_run, start, n, n_facts, entities, relations, n_entities, n_relations,
     entity_gradients, relation_gradients, entity_room, relation_room, entity_found, relation_found, sums, losses,
-    steps, step, steps_before, knobs, hashes,
+    steps, step, steps_before, hyperparameters, hashes,
     CODE: tl.constexpr, TERMS: tl.constexpr, EB: tl.constexpr, RB: tl.constexpr, DIM: tl.constexpr,
     WIDE: tl.constexpr, ROWS: tl.constexpr, DROPOUT: tl.constexpr, SUMS: tl.constexpr, BOUNDED: tl.constexpr,
     NEGATIVES: tl.constexpr, ALL_ROWS: tl.constexpr,
@@ -112,7 +112,7 @@ def examples(
     h_slot = tl.load(slots + planned, mask=valid, other=0)
     r_slot = tl.load(slots + planned + plan_size, mask=valid, other=0)
     t_slot = tl.load(slots + planned + 2 * plan_size, mask=valid, other=0)
-    own = knobs + run * KNOBS
+    own = hyperparameters + run * KNOBS
     factor = tl.load(own + KEPT_FACTOR)
     threshold = tl.load(hashes + 2 * run).to(tl.uint32)
     number = (tl.load(steps_before) + step).to(tl.uint32)
@@ -335,7 +335,8 @@ def _update(
 def adagrad(
     entities, relations, entity_squares, relation_squares, entity_gradients, relation_gradients, entity_found,
     relation_found, starts, plan_of_run, n_entities, n_relations, entity_room, relation_room, entity_plan,
-    relation_plan, entity_lanes, relation_lanes, sums, next_sums, losses, steps, step, steps_before, knobs, hashes,
+    relation_plan, entity_lanes, relation_lanes, sums, next_sums, losses, steps, step, steps_before, hyperparameters,
+    hashes,
     CODE: tl.constexpr, TERMS: tl.constexpr, EB: tl.constexpr, RB: tl.constexpr, DIM: tl.constexpr,
     WIDE: tl.constexpr, ROWS: tl.constexpr, BOUNDED: tl.constexpr, ALL_ROWS: tl.constexpr, PENALTY: tl.constexpr,
     ROWWISE: tl.constexpr, L2: tl.constexpr, ROUND: tl.constexpr,
@@ -344,7 +345,7 @@ def adagrad(
     pid = tl.program_id(0)
     run = tl.program_id(1).to(tl.int64)
     k = _columns(step, DIM, WIDE)
-    own = knobs + run * KNOBS
+    own = hyperparameters + run * KNOBS
     own_losses = losses + (run * steps + step) * LOSSES
     loss = tl.load(own_losses) + tl.load(own_losses + 1)
     pull = 0.0

@@ -14,7 +14,7 @@ from torch.nn.functional import embedding
 
 from staypositive.models import BilinearModel
 from staypositive.objectives import Objective, SecondMoment
-from staypositive.objectives.population import Population, gram_is_less_work, spread
+from staypositive.objectives.statistics import Candidates, gram_is_less_work, spread
 from staypositive.training.engine import ReferenceEngine, leaf
 from staypositive.training.state import State, copy_into
 
@@ -37,7 +37,7 @@ class MomentEngine(ReferenceEngine):
         gram = (rows.T @ rows).requires_grad_()
         terms = objective.terms_of_rows(
             self.model, batch, heads, batch.relation_rows.index_select(0, batch.relations), tails,
-            Population(rows, gram), Population.of(batch.relation_rows, len(facts)),
+            Candidates(rows, gram), Candidates.of(batch.relation_rows, len(facts)),
         )  # fmt: skip
         shared = self.model.shared()
         of_heads, of_tails, of_gram, of_relations, *of_shared = _gradients(
@@ -56,7 +56,7 @@ class SpreadEngine(ReferenceEngine):
     """For graphs whose table is too large for two products a step: steps that change their facts' rows alone.
 
     Those rows take the whole gradient, that through G included, and G follows them exactly, by their old and new
-    outer products. For the others ∂L/∂G adds up, and every `spread_every` steps they take it at once.
+    outer products. For the others ∂L/∂G adds up, and every `gram_update_interval` steps they take it at once.
     """
 
     _FORMED: ClassVar[frozenset[str]] = frozenset({"gram", "pending", "taken"})
@@ -89,8 +89,8 @@ class SpreadEngine(ReferenceEngine):
         relation_rows, gram = model.form_relation_rows(all_relations), self.gram.requires_grad_()
         terms = objective.terms_of_rows(
             model, batch, embedding(batch.heads, batch.entity_rows), embedding(facts[:, 1], relation_rows),
-            embedding(batch.tails, batch.entity_rows), Population(batch.entity_rows, gram),
-            Population.of(relation_rows, len(facts)),
+            embedding(batch.tails, batch.entity_rows), Candidates(batch.entity_rows, gram),
+            Candidates.of(relation_rows, len(facts)),
         )  # fmt: skip
         shared = model.shared()
         of_own, of_gram, *others = _gradients(terms, batch.entity_weights, gram, all_relations, *shared.values())
@@ -105,7 +105,7 @@ class SpreadEngine(ReferenceEngine):
         with torch.no_grad():
             old, new = batch.entity_rows, model.entity_rows(ids)
             self.gram += new.T @ new - old.T @ old
-        if self.steps % objective.spread_every == 0:
+        if self.steps % objective.gram_update_interval == 0:
             self._spread()
         return {name: term.detach() for name, term in terms.items()}
 

@@ -1,0 +1,17 @@
+"""Graphs larger than memory: shards become ids and labels on disk, from which training streams."""
+
+from staypositive.graph.on_disk.folder import MANIFEST
+from staypositive.graph.on_disk.graph import StreamedGraph, StreamedSplit, open_streamed
+from staypositive.graph.on_disk.ingest import ingest, parse_size
+from staypositive.graph.on_disk.vocabulary import DiskVocabulary, NumberVocabulary
+
+__all__ = [
+    "MANIFEST",
+    "DiskVocabulary",
+    "NumberVocabulary",
+    "StreamedGraph",
+    "StreamedSplit",
+    "ingest",
+    "open_streamed",
+    "parse_size",
+]

@@ -1,0 +1,99 @@
+"""Which training facts support a triple most, by the model's own geometry.
+
+A small step that raises the score of a fact moves the rows that the fact has, and with them the score of every triple
+that shares one: to first order by ∇φ(triple) · ∇φ(fact), both gradients taken in the rows (TracIn at the last
+checkpoint, Pruthi et al. 2020, without the loss's weight). A fact's support is that product over ∇φ · ∇φ of the
+triple itself: 1 is what a step on the triple itself would do. A triple shares its relation's row with all facts of
+that relation, and its entities' rows with all facts that have them; nothing else can support it. Every gradient is a
+query of the model, so nothing is retrained or differentiated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from staypositive.inference.facts import FactIndex
+from staypositive.inference.ordering import best_first
+from staypositive.inference.predictor import Predictor
+from staypositive.inference.queries import Query, encode_query, require_top
+from staypositive.models import Scorer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+PIECE = 2**24
+"""Numbers of gradients held at once."""
+
+
+class Explainer:
+    """The training facts of a graph, ready to be compared with triples."""
+
+    def __init__(self, predictor: Predictor, facts: FactIndex | None = None) -> None:
+        self.predictor, self._facts = predictor, facts or FactIndex(predictor.graph)
+        train = predictor.graph.train.facts
+        order = np.argsort(train[:, 1], kind="stable")
+        self._train, self._by_relation = train, order
+        self._starts = np.searchsorted(train[order, 1], np.arange(len(predictor.graph.relations) + 1))
+
+    @torch.no_grad()
+    def of(self, triple: tuple[int, int, int], top: int = 10) -> tuple[Ints, Floats]:
+        """Return the training facts that support a triple most, other than itself, and by how much."""
+        require_top(top)
+        scorer = self.predictor.scorer
+        asked = torch.tensor([triple], device=scorer.device)
+        own = float(_products(scorer, asked, asked)[0])
+        facts = self._sharing(triple)
+        facts = facts[(facts != np.array(triple)).any(1)]
+        width = scorer.entity_rows.shape[1] * 2 + scorer.relation_rows.shape[1]
+        pieces = torch.as_tensor(facts, device=scorer.device).split(max(1, PIECE // width))
+        products = [_products(scorer, asked, piece).double().cpu().numpy() for piece in pieces]
+        support = np.concatenate([np.empty(0), *products]) / max(own, 1e-24)
+        best = best_first(support, support, facts)[:top]
+        best = best[support[best] > 0]
+        return facts[best], support[best]
+
+    def _sharing(self, triple: tuple[int, int, int]) -> Ints:
+        """Return the training facts that have one of the triple's rows, each once."""
+        head, relation, tail = triple
+        same = self._by_relation[self._starts[relation] : self._starts[relation + 1]]
+        near = np.concatenate([self._facts.rows_of(head), self._facts.rows_of(tail)])
+        rows = np.unique(np.concatenate([same, near[near < len(self._train)]]))  # training facts come first
+        facts: Ints = self._train[rows]
+        return facts
+
+
+def _products(scorer: Scorer, asked: Tensor, facts: Tensor) -> Tensor:
+    """Return ∇φ(asked) · ∇φ(fact) for each fact: over the relation's rows, where equal, and each shared entity's."""
+    (head, relation, tail), (heads, relations, tails) = asked.unbind(1), facts.unbind(1)
+    of_relation = scorer.relation_gradients(head, tail) * scorer.relation_gradients(heads, tails)
+    total = torch.where(relations == relation, of_relation.sum(-1), 0.0)
+    own = ((head, scorer.head_queries(relation, tail)), (tail, scorer.tail_queries(head, relation)))
+    others = ((heads, scorer.head_queries(relations, tails)), (tails, scorer.tail_queries(heads, relations)))
+    for entity, gradient in own:
+        for entities, gradients in others:
+            total = total + torch.where(entities == entity, (gradient * gradients).sum(-1), 0.0)
+    return total
+
+
+def explain_triple(
+    predictor: Predictor, support: Explainer, head: str, relation: str, tail: str, top: int = 10
+) -> pd.DataFrame:
+    """Return the training facts that support a triple most by label: head, relation, tail, support."""
+    import pandas as pd
+
+    graph = predictor.graph
+    h, r, t = encode_query(Query(head, relation, tail), graph)
+    facts, values = support.of((h, r, t), top)
+    words = (graph.entities, graph.relations, graph.entities)
+    columns = {
+        name: [own[i] for i in facts[:, column].tolist()]
+        for column, (name, own) in enumerate(zip(("head", "relation", "tail"), words, strict=True))
+    }
+    return pd.DataFrame(columns | {"support": values})

@@ -1,0 +1,17 @@
+"""Export: tables of predictions, graphs, embeddings and scorers, in formats that other tools read."""
+
+from staypositive.interop.embeddings import EMBEDDING_FORMATS, export_embeddings
+from staypositive.interop.graphs import GRAPH_FORMATS, export_graph
+from staypositive.interop.onnx import export_onnx
+from staypositive.interop.tables import TABLE_WRITERS, require_table_path, write_table
+
+__all__ = [
+    "EMBEDDING_FORMATS",
+    "GRAPH_FORMATS",
+    "TABLE_WRITERS",
+    "export_embeddings",
+    "export_graph",
+    "export_onnx",
+    "require_table_path",
+    "write_table",
+]

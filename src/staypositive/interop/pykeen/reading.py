@@ -1,0 +1,155 @@
+"""`from_pykeen`: a model that PyKEEN trained becomes a run of ours, with equal scores."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pykeen.datasets import Dataset, dataset_resolver, get_dataset
+from pykeen.models import ERModel
+from pykeen.pipeline import PipelineResult
+from pykeen.training import LCWATrainingLoop, SymmetricLCWATrainingLoop, TrainingLoop
+from pykeen.triples import CoreTriplesFactory, TriplesFactory
+from pykeen.version import get_version
+
+from staypositive.errors import InputError
+from staypositive.graph import KnowledgeGraph, Split, Vocabulary
+from staypositive.interop.pykeen.loops import ClosedFormTrainingLoop
+from staypositive.interop.pykeen.weights import TRIPLES, StoredRows, live_rows, read_triples, read_weights, weights_of
+from staypositive.interop.pykeen_datasets import CatalogueDataset
+from staypositive.models import BilinearModel, build_model
+from staypositive.objectives import NegativeSampling, Objective, OneVsAll
+from staypositive.run import Run, Settings
+from staypositive.run.provenance import provenance
+from staypositive.version import __version__
+
+
+def from_pykeen(
+    source: PipelineResult | ERModel | str | os.PathLike[str],
+    dataset: Dataset | CoreTriplesFactory | str | None = None,
+    *,
+    model: str | None = None,
+) -> Run:
+    """Return a run with the scores of a model that PyKEEN trained.
+
+    `source` is a pipeline's result, a live model, a folder that PyKEEN saved and `save_weights` added to, or a state
+    dict in safetensors, whose kind `model` names if its header does not. `dataset` gives labels and splits: PyKEEN's
+    own, its name, or a triples factory. A result and a folder have their training triples with them, no others.
+    """
+    loop, training = None, None
+    if isinstance(source, PipelineResult):
+        loop, training = source.training_loop, source.training
+        rows = live_rows(source.model, _prior_score(loop))
+    elif isinstance(source, ERModel):
+        rows = live_rows(source)
+    elif isinstance(source, str | os.PathLike):
+        path = Path(source)
+        rows = read_weights(weights_of(path), model)
+        training = read_triples(path / TRIPLES) if (path / TRIPLES).is_dir() else None
+    else:
+        raise InputError(f"expected a PyKEEN result, model or path, got a {type(source).__name__}")
+    graph = graph_of(dataset if dataset is not None else training)
+    _require_same_ids(graph, training)
+    return _run(graph, rows, loop)
+
+
+def graph_of(dataset: Dataset | CoreTriplesFactory | str | None) -> KnowledgeGraph:
+    """Return a PyKEEN dataset, by itself or by name, or one triples factory, as a graph with PyKEEN's ids."""
+    if dataset is None:
+        raise InputError(
+            "a model has rows but no labels: give the dataset or the triples factory that it was trained on"
+        )
+    source = _dataset_named(dataset) if isinstance(dataset, str) else dataset
+    if isinstance(source, CatalogueDataset):
+        return source.graph
+    if isinstance(source, CoreTriplesFactory):
+        factories, name = (source, None, None), "pykeen"
+    else:
+        factories, name = (source.training, source.validation, source.testing), source.get_normalized_name()
+    entities, relations = _labels(factories[0])
+    train, valid, test = (Split(_triples(factory)) for factory in factories)
+    return KnowledgeGraph(name, Vocabulary("entity", entities), Vocabulary("relation", relations), train, valid, test)
+
+
+def _dataset_named(name: str) -> Dataset:
+    """Return a dataset by PyKEEN's name; ours afresh, since PyKEEN's copies of them on disk have facts alone."""
+    kind = dataset_resolver.lookup_dict.get(dataset_resolver.normalize(name))
+    is_ours = kind is not None and issubclass(kind, CatalogueDataset)
+    return kind() if is_ours else get_dataset(dataset=name)
+
+
+def _triples(factory: CoreTriplesFactory | None) -> np.ndarray[Any, Any]:
+    return np.zeros((0, 3), np.int64) if factory is None else factory.mapped_triples.numpy()
+
+
+def _labels(factory: CoreTriplesFactory) -> tuple[list[str], list[str]]:
+    """Return the labels of entities and relations in the order of their ids; the ids where there are none."""
+    has = isinstance(factory, TriplesFactory)
+    entities = factory.entity_id_to_label if has else {}
+    relations = factory.relation_id_to_label if has else {}
+    return (
+        [entities.get(i, str(i)) for i in range(factory.num_entities)],
+        [relations.get(i, str(i)) for i in range(factory.real_num_relations)],
+    )
+
+
+def _require_same_ids(graph: KnowledgeGraph, training: CoreTriplesFactory | None) -> None:
+    """Rows are found by id, so the dataset must number as training did."""
+    if isinstance(training, TriplesFactory):
+        for kind, own, theirs in zip(
+            ("entity", "relation"), (graph.entities, graph.relations), _labels(training), strict=True
+        ):
+            if list(own) != theirs:
+                raise InputError(
+                    f"the dataset numbers its {kind} labels otherwise than the triples that the model was trained on"
+                )
+
+
+def _run(graph: KnowledgeGraph, rows: StoredRows, loop: TrainingLoop | None) -> Run:
+    model = _model(graph, rows)
+    objective = _nearest_objective(loop, model.reciprocal)
+    settings = Settings(
+        model=rows.layout.model, objective=objective, dim=model.dim, bound="identity", prior_score=rows.prior_score
+    )
+    origin = provenance(graph, torch.device("cpu"), __version__) | {"engine": f"PyKEEN {get_version()}"}
+    if loop is not None:
+        by_loss = "" if isinstance(loop, ClosedFormTrainingLoop) else f" with {type(loop.loss).__name__}"
+        origin |= {"trained_by": type(loop).__name__ + by_loss, "losses": loop.losses_per_epochs}
+    return Run(graph, model, settings, (), 0, origin)
+
+
+def _model(graph: KnowledgeGraph, rows: StoredRows) -> BilinearModel:
+    """Return the model with these rows. PyKEEN's inverse of relation 2r is 2r + 1; ours of r is r + |R|."""
+    entities, relations = rows.entities, rows.relations
+    n, m = len(graph.entities), len(graph.relations)
+    if len(entities) != n or len(relations) not in (m, 2 * m):
+        raise InputError(
+            f"the model has {len(entities)} entities and {len(relations)} relations (inverse ones counted), "
+            f"but {graph.name} has {n} and {m}; give the dataset that it was trained on"
+        )
+    reciprocal = len(relations) == 2 * m
+    if reciprocal:
+        relations = torch.cat([relations[0::2], relations[1::2]])
+    dim = rows.layout.algebra(entities.shape[1], n, m).dim
+    model = build_model(
+        rows.layout.model, n, m, dim, bound="identity", reciprocal=reciprocal, prior_score=rows.prior_score
+    ).to(entities.dtype)
+    model.load_state_dict({"entities": entities, "relations": relations})
+    return model.eval()
+
+
+def _prior_score(loop: TrainingLoop) -> float:
+    return loop.view.algebra.prior_score if isinstance(loop, ClosedFormTrainingLoop) else 0.0
+
+
+def _nearest_objective(loop: TrainingLoop | None, reciprocal: bool) -> Objective:
+    """Return the objective it was trained by, or the nearest that we have; provenance says exactly what it was."""
+    if isinstance(loop, ClosedFormTrainingLoop):
+        return loop.objective
+    if isinstance(loop, LCWATrainingLoop | SymmetricLCWATrainingLoop):
+        return OneVsAll(reciprocal=reciprocal)
+    drawn = (getattr(loop, "negative_sampler_kwargs", None) or {}).get("num_negs_per_pos") or 1
+    return NegativeSampling(negatives=drawn)

@@ -1,0 +1,83 @@
+"""What the sections of a report share, computed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staypositive.evaluation import Ranks, sigmoid
+from staypositive.graph import KnowledgeGraph
+from staypositive.graph.knowledge_graph import Split
+from staypositive.inference import Predictor
+from staypositive.inference.expected import ExpectedNew, expect_new
+from staypositive.probability import Features
+from staypositive.run import Run
+
+MOST_JUDGED = 20_000
+"""Triples of a split that densities are drawn from, at most."""
+
+
+@dataclass
+class Material:
+    """A run, the split its quality is shown on, and how much is drawn and listed."""
+
+    run: Run
+    split: str | None
+    prior: float | None = None
+    samples: int = 20_000
+    points: int = 3000
+    seed: int = 0
+    report: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def graph(self) -> KnowledgeGraph:
+        """The run's graph."""
+        return self.run.graph
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """Answers with the run's calibrator."""
+        return self.run.predictor
+
+    @cached_property
+    def plain(self) -> Predictor:
+        """Answers without a calibrator."""
+        return Predictor(self.graph, self.predictor.scorer)
+
+    @cached_property
+    def held(self) -> Split:
+        """The triples that quality is shown on, evenly spaced where there are too many."""
+        assert self.split is not None
+        own = self.graph.split(self.split)
+        if len(own) <= MOST_JUDGED:
+            return own
+        keep = np.zeros(len(own), dtype=bool)
+        keep[np.linspace(0, len(own) - 1, MOST_JUDGED).astype(np.int64)] = True
+        return own.take(keep)
+
+    @cached_property
+    def features(self) -> Features:
+        """Scores and z-scores of the held-out triples."""
+        return self.predictor.background.features(self.held.triples)
+
+    @cached_property
+    def expected(self) -> list[ExpectedNew]:
+        """New facts to expect of each relation."""
+        return expect_new(self.predictor, prior=self.prior, samples=self.samples, seed=self.seed)
+
+    @property
+    def ranks(self) -> Ranks:
+        """Ranks of both sides of each fact of the split: tail queries first, then head queries."""
+        assert self.split is not None
+        return self.run.ranks[self.split]
+
+    def probabilities(self, triples: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return probabilities, each at the prior of its relation."""
+        priors = np.array([expected.prior for expected in self.expected])[triples[:, 1]]
+        base = self.predictor.base_prior
+        shift = np.log(priors / (1 - priors)) - np.log(base / (1 - base))
+        return sigmoid(self.predictor.triple_logits(triples) + shift)

@@ -1,0 +1,225 @@
+"""`fit_sharded`: from a graph and settings to a run, by several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from staypositive.errors import SettingError
+from staypositive.evaluation import DEFAULT_MEMORY, Ranks, negative_log_likelihood, ranking_metrics
+from staypositive.graph import KnowledgeGraph
+from staypositive.inference import Discovery
+from staypositive.models import BilinearModel, build_model
+from staypositive.models.contract import draw_uniform
+from staypositive.run import Run, Settings, monitor_of
+from staypositive.run.checking import largest_weights, require_bounded
+from staypositive.run.cores import SharedCores
+from staypositive.run.fitting import blank_model, new_optimiser, training_facts, training_weights, use_threads
+from staypositive.run.measuring import FILTERS, require_fewer
+from staypositive.run.provenance import provenance
+from staypositive.sharded.checkpoint import CheckpointFolder
+from staypositive.sharded.discovery import discover_sharded
+from staypositive.sharded.engine import ShardedEngine
+from staypositive.sharded.loop import Training
+from staypositive.sharded.ranking import rank_sampled_sharded, rank_sharded, score_sharded
+from staypositive.sharded.rows import PIECE, gather, rows_of
+from staypositive.sharded.world import World
+from staypositive.training import Callback, TrainingResult
+from staypositive.version import __version__
+
+FREE = ("epochs", "patience", "device", "threads")
+"""Settings that may change between a checkpoint and the training that goes on from it."""
+
+
+@dataclass(frozen=True)
+class ShardedRun:
+    """A trained model whose entity rows are spread over the processes; every method is for all of them to call."""
+
+    world: World
+    graph: KnowledgeGraph
+    settings: Settings
+    model: BilinearModel
+    result: TrainingResult
+    provenance: dict[str, Any]
+    checkpoints: CheckpointFolder | None = None
+
+    def rank(self, split: str, memory: int = DEFAULT_MEMORY, progress: Callable[[int], Any] | None = None) -> Ranks:
+        """Rank both sides of each fact of a split among all entities."""
+        facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
+        return rank_sharded(self.world, self.model, facts, known, memory=memory, progress=progress)
+
+    def rank_sampled(
+        self,
+        split: str,
+        candidates: int,
+        memory: int = DEFAULT_MEMORY,
+        progress: Callable[[int], Any] | None = None,
+    ) -> Ranks:
+        """Rank both sides of each fact of a split against so many drawn entities, those that one process draws."""
+        require_fewer(candidates, self.graph)
+        facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
+        return rank_sampled_sharded(
+            self.world, self.model, facts, known, candidates, memory=memory, progress=progress
+        )
+
+    def discover(self, **options: Any) -> Iterator[Discovery]:
+        """Yield, for each relation, new triples that are likely; options as in `discover_sharded`."""
+        return discover_sharded(self.world, self.graph, self.model, **options)
+
+    def fits(self) -> bool:
+        """Whether the whole table, and a copy of it, fit in the memory that process 0 has free."""
+        needed = 2 * self.model.n_entities * self.model.entities[:1].nbytes
+        own = needed < free_memory() if self.world.rank == 0 else True
+        return (
+            int(self.world.all_reduce("gather", torch.tensor([not own], dtype=torch.int64).to(self.world.device)))
+            == 0
+        )
+
+    def whole(self) -> Run | None:
+        """Return the ordinary run to process 0, and None to the others."""
+        model = self.model.float()
+        entities = gather(self.world, model.entities.detach(), model.n_entities)
+        if entities is None:
+            return None
+        with torch.device("meta"):
+            built = build_model(self.settings.model, **model.settings())
+        replicated = {name: weight.detach().cpu() for name, weight in model.state_dict().items()}
+        built.load_state_dict(replicated | {"entities": entities}, assign=True)
+        result = self.result
+        return Run(
+            self.graph, built.to(self.world.device), self.settings, result.history, result.best_epoch, self.provenance
+        )
+
+
+def fit_sharded(
+    graph: KnowledgeGraph,
+    settings: Settings,
+    world: World,
+    *,
+    checkpoints: Path | None = None,
+    fresh: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> ShardedRun:
+    """Train by all processes of the world, each of which calls this with the same graph and settings.
+
+    The steps are `fit`'s with the reference engine, to rounding, whatever the number of processes. With `checkpoints`
+    the training is kept in that folder after every validation, and goes on from the newest whole checkpoint there,
+    unless `fresh`. Callbacks are for process 0 alone.
+    """
+    use_threads(settings.threads)
+    model = shard_model(graph, settings, world)
+    engine = new_sharded_engine(graph, settings, model, world)
+    monitor = monitor_of(graph, settings)
+    folder = None if checkpoints is None else CheckpointFolder(checkpoints, world, _identity(graph, settings))
+    training = Training(engine, settings, monitor, _validation(graph, model, world, monitor), folder)
+    if folder is not None and fresh:
+        folder.remove()
+    training.resume()
+    begun = len(training.history)
+    origin = provenance(graph, world.device, __version__) | {"engine": type(engine).__name__}
+    with SharedCores(world.device).told(engine):
+        result = training.run(callbacks if world.rank == 0 else ())
+    steps = max(1, (len(result.history) - begun) * engine.batches)
+    moved = {purpose: round(world.sent[purpose] / steps) for purpose in ("rows", "sums", "relations")}
+    origin["sharded"] = {"processes": world.size, "backend": world.backend, "bytes_a_step": moved}
+    return ShardedRun(world, graph, settings, model, result, origin, folder)
+
+
+def shard_model(graph: KnowledgeGraph, settings: Settings, world: World) -> BilinearModel:
+    """Build the model that the settings describe with this process's entity rows alone, on its device.
+
+    Every process draws all start weights, a piece at a time, and keeps its own: so a seed means one start.
+    """
+    with torch.device("meta"):
+        model = blank_model(graph, settings)
+    hold_share(model, world)
+    width = model.entity_width()
+
+    def draw(table: Tensor, limit: float, generator: torch.Generator) -> None:
+        if table is not model.entities:
+            draw_uniform(table, limit, generator)
+            return
+        for first in range(0, model.n_entities, PIECE):
+            piece = table.new_empty(min(PIECE, model.n_entities - first), width)
+            draw_uniform(piece, limit, generator)
+            ids = torch.arange(first, first + len(piece))
+            own = ids % world.size == world.rank
+            table.data[ids[own] // world.size] = piece[own]
+
+    wanted = settings.objective.defaults.init_scale if settings.init_scale is None else settings.init_scale
+    model.initialise(torch.Generator().manual_seed(settings.seed), wanted, draw)
+    return model.to(world.device).to(getattr(torch, settings.precision))
+
+
+def hold_share(model: BilinearModel, world: World) -> None:
+    """Give an outline of a model room for its weights, on the CPU, and of the entities for this process's alone."""
+    if model.n_entities < world.size:
+        raise SettingError(f"{world.size} processes cannot share {model.n_entities} entities; start fewer")
+    count = rows_of(world.rank, world.size, model.n_entities)
+    model.entities = nn.Parameter(torch.empty(count, model.entity_width(), device="meta"))
+    model.to_empty(device="cpu")
+
+
+def require_bounded_share(model: BilinearModel, world: World) -> None:
+    """Refuse weights that lead to scores which 32 bits cannot hold, whichever processes have their rows."""
+    own = largest_weights(model.entities.detach())
+    of_all = own.new_zeros(world.size, len(own))
+    of_all[world.rank] = own
+    require_bounded(model, world.all_reduce("checkpoint", of_all).amax(0))
+
+
+def new_sharded_engine(
+    graph: KnowledgeGraph, settings: Settings, model: BilinearModel, world: World
+) -> ShardedEngine:
+    """Build the engine that the settings describe."""
+    facts, weights = (make(graph, model, world.device) for make in (training_facts, training_weights))
+    assert facts is not None
+    optimiser = new_optimiser(model, settings)
+    engine = ShardedEngine(model, settings.objective, optimiser, facts, settings.batch_size, settings.seed, world)
+    if weights is not None:
+        engine.set_sample_weights(weights)
+    return engine
+
+
+def free_memory() -> float:
+    """Return the bytes of memory that are free, as far as the system says."""
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return float("inf")
+
+
+def _validation(
+    graph: KnowledgeGraph, model: BilinearModel, world: World, monitor: str
+) -> Callable[[], dict[str, float]] | None:
+    """Return what measures an epoch, or None where there is nothing to measure."""
+    valid = graph.valid
+    if len(valid.facts) == 0:
+        return None
+    if monitor == "posterior":
+        raise SettingError("monitor posterior needs all rows in one process; under torchrun use mrr or nll")
+    if monitor == "nll" and not valid.has_negatives:
+        raise SettingError("monitor nll needs validation triples labelled false, and this graph has none; use mrr")
+
+    def by_nll() -> dict[str, float]:
+        logits = score_sharded(world, model, valid.triples) + model.prior_score
+        return {"nll": negative_log_likelihood(logits, valid.signs)}
+
+    def by_mrr() -> dict[str, float]:
+        known = graph.facts(*FILTERS["valid"])
+        return {"mrr": ranking_metrics(rank_sharded(world, model, valid.facts, known))["mrr"]}
+
+    return by_nll if monitor == "nll" else by_mrr
+
+
+def _identity(graph: KnowledgeGraph, settings: Settings) -> dict[str, Any]:
+    chosen = {name: value for name, value in settings.as_dict().items() if name not in FREE}
+    identity: dict[str, Any] = json.loads(json.dumps({"graph_sha256": graph.fingerprint, "settings": chosen}))
+    return identity  # as a manifest will say it

@@ -1,0 +1,106 @@
+"""Ranking and scoring by several processes: each scores its own entities, and the counts are added up.
+
+Ranks are exact: among all entities, filtered and raw, with ties counted, as `evaluation.ranking` defines them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from staypositive.evaluation import DEFAULT_MEMORY, RankingTask, Ranks, count_ranks, rank_drawn
+from staypositive.models import BilinearModel, Scorer, evaluating
+from staypositive.sharded.rows import RowExchange, fetch_everywhere
+from staypositive.sharded.sums import Share
+from staypositive.sharded.world import World
+
+
+def rank_sharded(
+    world: World,
+    model: BilinearModel,
+    facts: NDArray[np.int64],
+    known: NDArray[np.int64],
+    *,
+    memory: int = DEFAULT_MEMORY,
+    progress: Callable[[int], Any] | None = None,
+) -> Ranks:
+    """Rank both sides of each fact among all entities, of which each process has its own; all return the ranks."""
+    scorer = Scorer(model, asked=True)
+    own_rows = scorer.entity_rows
+    columns = own_rows.T.contiguous()
+
+    def count(chunk: Tensor, answers: tuple[Tensor, Tensor], is_tail: bool) -> Tensor:
+        heads, relations, tails = chunk.unbind(1)
+        given, targets = (heads, tails) if is_tail else (tails, heads)
+        scores = ask_everywhere(world, scorer, given, relations, is_tail) @ columns
+        mine = targets % world.size == world.rank
+        aims = scores.new_zeros(len(chunk))
+        aims[mine] = scores[mine, targets[mine] // world.size]
+        aims = world.all_reduce("ranking", aims)
+        places, others = answers
+        held = others % world.size == world.rank
+        places, others = places[held], others[held]
+        return world.all_reduce(
+            "ranking",
+            count_ranks(scores, aims[:, None], places, others // world.size, others != targets[places]),
+        )
+
+    with evaluating(model):
+        task = RankingTask(facts, known, model.n_entities, own_rows.device, memory * world.size)
+        return task.rank_by(count, progress)
+
+
+def rank_sampled_sharded(
+    world: World,
+    model: BilinearModel,
+    facts: NDArray[np.int64],
+    known: NDArray[np.int64],
+    candidates: int,
+    *,
+    memory: int = DEFAULT_MEMORY,
+    progress: Callable[[int], Any] | None = None,
+) -> Ranks:
+    """Rank both sides of each fact against drawn entities, each scored by the process that has it."""
+    scorer = Scorer(model, asked=True)
+    own_rows = scorer.entity_rows
+
+    def score(piece: Tensor, ids: Tensor, is_tail: bool) -> Tensor:
+        heads, relations, tails = piece.unbind(1)
+        queries = ask_everywhere(world, scorer, heads if is_tail else tails, relations, is_tail)
+        mine = ids % world.size == world.rank
+        scores = queries.new_zeros(ids.shape)
+        scores[mine] = (queries[mine.nonzero()[:, 0]] * own_rows[ids[mine] // world.size]).sum(1)
+        return world.all_reduce("ranking", scores)
+
+    with evaluating(model):
+        chunk = max(1, memory * world.size // (own_rows[:1].nbytes * (1 + max(1, candidates))))
+        return rank_drawn(
+            score, facts, known, candidates, model.n_entities, own_rows.device, chunk=chunk, progress=progress
+        )
+
+
+def score_sharded(world: World, model: BilinearModel, triples: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return φ of triples, to every process; each scores its share of them."""
+    share = Share.of(world, len(triples))
+    heads, relations, tails = torch.as_tensor(triples[share.own], device=world.device).unbind(1)
+    ids, places = torch.unique(torch.cat([heads, tails]), return_inverse=True)
+    with evaluating(model):
+        scorer = Scorer(model, exact=True)
+        fetched = scorer.with_entity_rows(RowExchange(world, ids).fetch(scorer.entity_rows))
+        scores = torch.zeros(len(triples), dtype=torch.float64, device=world.device)
+        own = fetched.triples(places[: len(heads)], relations, places[len(heads) :])
+        scores[share.own] = own.double() * bool(share.counted)
+    found: NDArray[np.float64] = world.all_reduce("ranking", scores).cpu().numpy()
+    return found
+
+
+def ask_everywhere(world: World, scorer: Scorer, given: Tensor, relations: Tensor, is_tail: bool) -> Tensor:
+    """Return the queries about some entities' tails, or heads, to every process alike; each has its own rows."""
+    asker = scorer.with_entity_rows(fetch_everywhere(world, scorer.entity_rows, given))
+    each = torch.arange(len(given), device=given.device)
+    return asker.tail_queries(each, relations) if is_tail else asker.head_queries(relations, each)

@@ -1,0 +1,83 @@
+"""Where entity rows live, and how a process comes by those of others.
+
+Rows are dealt like cards: entity e lives with process e mod N, at place e div N. Ids follow first use, so that the
+frequent entities come first; contiguous ranges would leave most of the work to process 0.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from staypositive.sharded.world import World
+
+PIECE = 1 << 16
+"""Rows that pass through memory at once where a whole table passes through."""
+
+
+def rows_of(process: int, processes: int, n_entities: int) -> int:
+    """Return how many of the entities live with a process.
+
+    >>> [rows_of(process, 3, 8) for process in range(3)]
+    [3, 3, 2]
+    """
+    return len(range(process, n_entities, processes))
+
+
+class RowExchange:
+    """One step's traffic in rows: this process asks for some entities, and answers for its own.
+
+    `touched` are the places of its own rows that anybody asked for, each once, in order.
+    """
+
+    touched: Tensor
+
+    def __init__(self, world: World, ids: Tensor) -> None:
+        """Ask for entities, given by distinct ids."""
+        self.world = world
+        owners = ids % world.size
+        self.order = torch.argsort(owners, stable=True)
+        sends = torch.bincount(owners, minlength=world.size)
+        self.receives, self.sends = world.counts("rows", sends), [int(count) for count in sends.tolist()]
+        places = (ids[self.order] // world.size).to(torch.int32)
+        self.asked = world.exchange("rows", places, self.sends, self.receives).long()
+        self.touched, self.slots = torch.unique(self.asked, return_inverse=True)
+
+    def fetch(self, table: Tensor) -> Tensor:
+        """Return the rows asked for, in the order of their ids, from this process's part of a table."""
+        found = self.world.exchange("rows", table[self.asked], self.receives, self.sends)
+        rows = torch.empty_like(found)
+        rows[self.order] = found
+        return rows
+
+    def give_back(self, gradient: Tensor) -> Tensor:
+        """Send gradients of the rows asked for to their owners; return the sums for `touched`, from all processes."""
+        returned = self.world.exchange("rows", gradient[self.order], self.sends, self.receives)
+        return returned.new_zeros(len(self.touched), returned.shape[1]).index_add_(0, self.slots, returned)
+
+
+def fetch_everywhere(world: World, table: Tensor, ids: Tensor) -> Tensor:
+    """Return the rows of entities to every process alike, given the same ids: what asks every process a question."""
+    rows = table.new_zeros(len(ids), table.shape[1])
+    own = ids % world.size == world.rank
+    rows[own] = table[ids[own] // world.size]
+    return world.all_reduce("ranking", rows)
+
+
+def send_to_first(world: World, purpose: str, rows: Tensor) -> Tensor:
+    """Return all processes' rows, one after another, to process 0, and none to the others."""
+    nothing = [0] * world.size
+    receives = world.counts(purpose, torch.tensor([len(rows), *nothing[1:]], device=rows.device))
+    return world.exchange(purpose, rows, [len(rows), *nothing[1:]], receives)
+
+
+def gather(world: World, table: Tensor, n_entities: int) -> Tensor | None:
+    """Return a whole table, on the CPU, to process 0, and None to the others."""
+    found = send_to_first(world, "gather", table)
+    if world.rank != 0:
+        return None
+    whole = torch.empty(n_entities, table.shape[1], dtype=table.dtype)
+    counts = [rows_of(process, world.size, n_entities) for process in range(world.size)]
+    for process, part in enumerate(found.cpu().split(counts)):
+        whole[process :: world.size] = part
+    return whole
