@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 import staypositive as sp
+from experiments.store import add_rows
 from staypositive.cli.common import Speaker
 from staypositive.evaluation import rank_facts, ranking_metrics
-from staypositive.experiments import write_rows
 from staypositive.graph.knowledge_graph import encode
 from staypositive.models import Scorer
 from staypositive.run.provenance import code_commit, device_name
@@ -115,7 +115,7 @@ def main() -> None:
             "ties": "realistic", "negatives_drawn": 0, "selected_on": "fixed", "version": sp.__version__,
             "device": device_name(small.model.entities.device), "commit": code_commit(), "command": command,
         }  # fmt: skip
-        write_rows(
+        add_rows(
             index,
             [
                 common | {"setting": f"{name}; epochs {chosen['epochs']}", "metric": metric, "value": row[metric]}

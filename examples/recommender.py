@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 import staypositive as sp
-from staypositive.experiments import write_rows
+from experiments.store import add_rows
 from staypositive.run.provenance import code_commit, device_name
 
 Floats = NDArray[np.float64]
@@ -166,7 +166,7 @@ def main() -> None:
             "negatives_drawn": 0, "selected_on": "valid", "device": device_name(run.model.entities.device),
             "version": sp.__version__, "commit": code_commit(), "command": "python examples/recommender.py",
         }  # fmt: skip
-        write_rows(
+        add_rows(
             chosen.index,
             [
                 common | {"model": name, "metric": metric, "value": float(value)}

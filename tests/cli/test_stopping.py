@@ -16,9 +16,9 @@ import torch
 from typer.testing import CliRunner
 
 import staypositive as sp
+from experiments.store import read_results
 from staypositive.cli import app, main
 from staypositive.cli.stopping import StopSignals
-from staypositive.experiments.index import read_index
 from staypositive.run import hashed
 from staypositive.training import loop
 
@@ -258,4 +258,4 @@ def test_killed_processes_go_on_to_the_same_weights(tmp_path: Path) -> None:
     done = subprocess.run([*script, "--index", str(tmp_path / "rows.csv")], capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 of 2 trainings that were killed ended with the weights of one that never stopped" in done.stdout
-    assert [row["value"] for row in read_index(tmp_path / "rows.csv") if row["metric"] == "identical"] == ["2"]
+    assert [row["value"] for row in read_results(tmp_path / "rows.csv") if row["metric"] == "identical"] == ["2"]

@@ -11,13 +11,13 @@ import torch
 from typer.testing import CliRunner
 
 from conftest import planted_graph
+from experiments.paper.theorems import bench_theorem
+from experiments.plots import plot_figures
+from experiments.speed.eager import EagerStayPositive
+from experiments.speed.pykeen_side import bench_pykeen
+from experiments.store import COLUMNS, bench, read_results
 from staypositive.cli import app
 from staypositive.errors import InputError, SettingError
-from staypositive.experiments import COLUMNS, bench, read_index
-from staypositive.experiments.eager import EagerStayPositive
-from staypositive.experiments.plots import plot_figures
-from staypositive.experiments.pykeen_side import bench_pykeen
-from staypositive.experiments.theorems import bench_theorem
 from staypositive.models import build_model
 from staypositive.objectives import StayPositive
 from staypositive.training import AdaGrad, ReferenceEngine
@@ -93,7 +93,7 @@ def test_bench_command(tmp_path: Path) -> None:
     assert figures[0]["bandwidth"] > 0
     assert {f.get("negatives") for f in figures[1:]} >= {0, 1, 10}
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"epochs.png", "theorem.png"}
-    rows = read_index(index)
+    rows = read_results(index)
     assert {"epoch_seconds", "ranking_seconds", "theorem_seconds", "bandwidth_fraction"} <= {
         r["metric"] for r in rows
     }

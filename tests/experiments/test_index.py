@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import staypositive as sp
+from experiments.store import COLUMNS, add_rows, read_results, rows_of_run
 from staypositive.errors import DataError, InputError
-from staypositive.experiments import COLUMNS, read_index, rows_of_run, write_rows
 
 
 def test_rows_of_a_run_carry_value_and_origin(planted_run: sp.Run, tmp_path: Path) -> None:
@@ -31,30 +31,30 @@ def test_rows_of_a_run_carry_value_and_origin(planted_run: sp.Run, tmp_path: Pat
     assert {r["negatives_drawn"] for r in rows} == {"0"}
     assert [r["unit"] for r in rows if r["metric"] == "epoch_seconds"] == ["s"]
     index = tmp_path / "index.csv"
-    assert write_rows(index, rows) == len(rows)
-    assert write_rows(index, rows) == len(rows)  # the same cells again take the same places
-    assert sorted(map(str, read_index(index))) == sorted(map(str, rows))
+    assert add_rows(index, rows) == len(rows)
+    assert add_rows(index, rows) == len(rows)  # the same cells again take the same places
+    assert sorted(map(str, read_results(index))) == sorted(map(str, rows))
 
 
 def test_a_new_value_replaces_the_old(tmp_path: Path) -> None:
     index = tmp_path / "index.csv"
-    assert read_index(index) == []
+    assert read_results(index) == []
     for value in (1, 2):
-        write_rows(index, [{"experiment": "a", "metric": "mrr", "value": value}])
-    write_rows(index, [{"experiment": "a", "metric": "mrr", "value": 0.123456789, "seed": 1}])
-    assert [row["value"] for row in read_index(index)] == ["2", "0.123457"]
+        add_rows(index, [{"experiment": "a", "metric": "mrr", "value": value}])
+    add_rows(index, [{"experiment": "a", "metric": "mrr", "value": 0.123456789, "seed": 1}])
+    assert [row["value"] for row in read_results(index)] == ["2", "0.123457"]
 
 
 def test_bad_rows_and_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no column mood"):
-        write_rows(tmp_path / "index.csv", [{"mood": "good"}])
+        add_rows(tmp_path / "index.csv", [{"mood": "good"}])
     (tmp_path / "other.csv").write_text("a,b\n1,2\n", "utf-8")
     with pytest.raises(DataError, match="expected the columns"):
-        read_index(tmp_path / "other.csv")
+        read_results(tmp_path / "other.csv")
 
 
 def test_the_committed_index_is_well_formed() -> None:
-    rows = read_index(Path(__file__).resolve().parents[2] / "results" / "index.csv")
+    rows = read_results(Path(__file__).resolve().parents[2] / "results" / "index.csv")
     for row in rows:
         assert float(row["value"]) == float(row["value"])
         assert row["command"]

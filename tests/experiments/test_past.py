@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 import staypositive as sp
 from conftest import planted_graph
+from experiments.artifacts import Artifact, background_artifact
+from experiments.paper.beyond_paper import ELSEWHERE, FIGURES, nll_bars, pooled_bins, ranking_bars
+from experiments.store import add_rows, read_results
 from staypositive.cli import app
 from staypositive.evaluation import classification_metrics, sigmoid
-from staypositive.experiments import read_index, write_rows
-from staypositive.experiments.kept import Kept, keep_background
-from staypositive.experiments.past import ELSEWHERE, FIGURES, nll_bars, pooled_bins, ranking_bars
 
 ROOT = Path(__file__).resolve().parents[2]
 RANKED = {"metric": "mrr", "filter": "filtered", "ties": "realistic", "side": "both", "split": "test"}
@@ -25,15 +25,15 @@ PAPER = {"experiment": "table2", "dataset": "WN18AM"}
 
 
 @pytest.fixture(scope="module")
-def kept() -> Kept:
+def kept() -> Artifact:
     """What a small second-moment run gives on labelled triples."""
     graph = planted_graph()
     run = sp.fit(graph, model="complex", objective="second-moment", dim=6, epochs=20, batch_size=64, init_scale=0.5)
-    return keep_background(graph, run.model, MOMENTS | {"dataset": "FB13", "seed": 0})
+    return background_artifact(graph, run.model, MOMENTS | {"dataset": "FB13", "seed": 0})
 
 
 @pytest.fixture
-def results(kept: Kept, tmp_path: Path) -> Path:
+def results(kept: Artifact, tmp_path: Path) -> Path:
     """A folder of results with something for every figure."""
     folder = tmp_path / "results"
     (folder / "kept").mkdir(parents=True)
@@ -46,23 +46,23 @@ def results(kept: Kept, tmp_path: Path) -> Path:
         PAPER | RANKED | {"model": "distmult", "objective": "negative-sampling", "value": 0.9, "filter": "raw"},
         *(MOMENTS | RANKED | {"dataset": name, "value": 0.48} for name in ("WN18AM", "WN18RR")),
     ]
-    write_rows(folder / "index.csv", rows + kept.rows("kept/one.npz"))
+    add_rows(folder / "index.csv", rows + kept.rows("kept/one.npz"))
     return folder
 
 
 def test_bars_of_the_paper_and_of_second_moments(results: Path) -> None:
-    bars = ranking_bars(read_index(results / "index.csv"), "WN18AM")
+    bars = ranking_bars(read_results(results / "index.csv"), "WN18AM")
     assert [(bar.name, round(bar.mean, 3), bar.published) for bar in bars] == [
         ("spDistMult", 0.44, 0.448), ("DistMult", 0.46, 0.44), ("second moment, ComplEx", 0.48, None),
     ]  # fmt: skip
     assert bars[0].deviation == pytest.approx(np.std([0.45, 0.43], ddof=1))
     assert bars[1].deviation == 0
     assert [bar.kind for bar in bars[:2]] == ["stay-positive, no negative drawn", "negative sampling"]
-    assert ranking_bars(read_index(results / "index.csv"), "CoDEx-S") == []  # nothing of ours to stand beside
+    assert ranking_bars(read_results(results / "index.csv"), "CoDEx-S") == []  # nothing of ours to stand beside
 
 
 def test_published_bars_stand_among_ours(results: Path) -> None:
-    rows = read_index(results / "index.csv")
+    rows = read_results(results / "index.csv")
     bars = ranking_bars(rows, "WN18RR")
     assert [bar.name for bar in bars if bar.kind != ELSEWHERE] == ["second moment, ComplEx"]
     assert [bar.mean for bar in bars] == sorted(bar.mean for bar in bars)
@@ -74,7 +74,7 @@ def test_published_bars_stand_among_ours(results: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["posterior", "platt"])
-def test_bins_are_those_of_the_triples_one_by_one(kept: Kept, way: str) -> None:
+def test_bins_are_those_of_the_triples_one_by_one(kept: Artifact, way: str) -> None:
     logits, truth = kept.calibrated(way)[0], kept.arrays["test_signs"] > 0
     probabilities = sigmoid(logits)
     stated, true, triples = pooled_bins([kept, kept], way, bins=4)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from experiments.store import read_results
 from staypositive.cli import app
 from staypositive.errors import SettingError
-from staypositive.experiments.index import read_index
 from staypositive.models import MODELS, build_model
 from staypositive.planning import Shape, Training, distinct_rows, plan_training, stored, stored_costs
 
@@ -133,7 +133,7 @@ def _script():
 
 def test_measured_runs_are_met() -> None:
     """With the package's constants: times within a quarter, peaks within a tenth."""
-    runs = _script().measured(read_index(ROOT / "results" / "index.csv"))
+    runs = _script().measured(read_results(ROOT / "results" / "index.csv"))
     assert len(runs) >= 12
     for run in runs:
         shape = Shape(int(run["entities"]), int(run["relations"]), int(run["facts"]))
@@ -146,7 +146,7 @@ def test_measured_runs_are_met() -> None:
 
 def test_a_fit_finds_the_constants_it_was_made_with() -> None:
     script = _script()
-    runs = script.measured(read_index(ROOT / "results" / "index.csv"))
+    runs = script.measured(read_results(ROOT / "results" / "index.csv"))
     for run in runs:
         seconds = 1e-5 / run["batch"] + 2e-9 + 4e-13 * run["bytes_per_fact"]
         seconds += 1e-12 * 4 * (2 * run["entity_width"] + run["relation_width"])

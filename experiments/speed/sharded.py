@@ -1,0 +1,91 @@
+"""What a step of sharded training moves, and how long an epoch takes: the closed forms beside drawn negatives.
+
+Every line is the same engine, model, graph and batch; only the objective differs. Bytes are those that process 0
+hands to collectives per step: rows and their gradients sent to others, the regulariser's sums, the gradients of the
+relations. Seconds are the mean of the timed steps times the steps of an epoch.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from experiments.context import PROGRAM, DeviceOption, ExperimentContext, own_command
+from staypositive.distributed import World, new_sharded_engine, open_world, shard_model
+from staypositive.graph import KnowledgeGraph, load_graph
+from staypositive.run import make_settings
+
+OBJECTIVES: dict[str, dict[str, Any]] = {
+    "scope batch": {"objective": "stay-positive"},
+    "scope all": {"objective": "stay-positive", "scope": "all"},
+    "second moment": {"objective": "second-moment", "reciprocal": False},
+    "n = 1": {"objective": "negative-sampling", "negatives": 1},
+    "n = 10": {"objective": "negative-sampling", "negatives": 10},
+    "n = 100": {"objective": "negative-sampling", "negatives": 100},
+}
+PURPOSES = ("rows", "sums", "relations")
+
+
+def measure(graph: KnowledgeGraph, world: World, steps: int, settings: dict[str, Any]) -> dict[str, float]:
+    """Take some steps, the first untimed; return bytes a step by purpose, and seconds an epoch."""
+    chosen = make_settings(**settings)
+    engine = new_sharded_engine(graph, chosen, shard_model(graph, chosen, world), world)
+    order = torch.randperm(len(engine.facts), generator=engine.generator, device=engine.facts.device)
+    batches = order.split(chosen.batch_size)
+    engine.step(engine.facts[batches[0]], engine.prepared_for(batches[0]))
+    world.sent.clear()
+    world.wait()
+    start = time.perf_counter()
+    for place in range(1, steps + 1):
+        batch = batches[place % (len(batches) - 1)]  # whole batches alone
+        engine.step(engine.facts[batch], engine.prepared_for(batch))
+    if world.device.type == "cuda":
+        torch.cuda.synchronize()
+    world.wait()
+    seconds = (time.perf_counter() - start) / steps
+    moved = {f"bytes_{purpose}": world.sent[purpose] / steps for purpose in PURPOSES}
+    return moved | {"bytes_per_step": sum(moved.values()), "epoch_seconds": seconds * engine.batches}
+
+
+def sharded(
+    data: str = "WN18RR",
+    model: str = "complex",
+    dim: int = 100,
+    batch_size: int = 1024,
+    steps: int = 20,
+    device: DeviceOption = "auto",
+    results: Annotated[Path | None, typer.Option(help="Folder of results to add figures to.")] = None,
+) -> None:
+    """Measure bytes per step and seconds per epoch of each objective, under torchrun.
+
+    Example: torchrun --nproc-per-node 2 -m experiments sharded --data WN18RR
+    """
+    graph = load_graph(data)
+    common = {"model": model, "dim": dim, "batch_size": batch_size}
+    with open_world(device) as world:
+        command = own_command(PROGRAM.replace("python", f"torchrun --nproc-per-node {world.size}"))
+        context = ExperimentContext(results or Path(), world.device, command, experiment="sharded")
+        place = f"{world.size} processes, {world.backend}, batch {batch_size}"
+        rows = []
+        if world.rank == 0:
+            print(f"{graph.name}, {model} {dim}, {place}; bytes per step by process 0")
+            print(f"{'':15}{'rows':>12}{'sums':>12}{'relations':>12}{'all':>12}{'s per epoch':>12}", flush=True)
+        for name, options in OBJECTIVES.items():
+            found = measure(graph, world, steps, common | options)
+            if world.rank == 0:
+                shown = "".join(f"{found[f'bytes_{purpose}']:12,.0f}" for purpose in PURPOSES)
+                print(f"{name:15}{shown}{found['bytes_per_step']:12,.0f}{found['epoch_seconds']:12.2f}", flush=True)
+            about = context.columns(
+                graph, model=model, objective=options["objective"], dim=dim, setting=f"{name}; {place}",
+                split="train", negatives_drawn=options.get("negatives", 0) * batch_size * steps,
+            )  # fmt: skip
+            rows += [
+                about | {"metric": metric, "value": value, "unit": "s" if "sec" in metric else "B"}
+                for metric, value in found.items()
+            ]
+        if world.rank == 0 and results:
+            print(context.add(rows), "rows")
