@@ -86,14 +86,14 @@ class Artifact:
             raise DataError(f"not an artifact: {error}", path) from None
 
     def packed(self, dropped: Mapping[str, int]) -> Artifact:
-        """Return what would be read again, had these bits been dropped."""
+        """Return what would be read again, had these bits been dropped: sorted, with nothing that no figure needs."""
         columns = packing.pack(self.arrays, dropped)
         return Artifact(self.about, packing.unpack(columns, dropped), dropped)
 
     def packed_tightly(self) -> Artifact:
         """Return the same with as many bits dropped of each column as leave every figure the same as shown."""
         wanted = self.figures_as_shown()
-        found = self.packed({})
+        found = self
         for knob in packing.KNOBS if self.kind != "ranking" else ():
             for bits in range(MOST_DROPPED, 0, -1):
                 tried = self.packed({**found.dropped, knob: bits})
@@ -188,7 +188,7 @@ def background_artifact(graph: KnowledgeGraph, model: BilinearModel, about: dict
     rivals = background.rivals(graph.valid.facts)
     if len(rivals):
         arrays |= {name: values for name, values in _arrays_of(rivals, "rivals").items() if "scores" not in name}
-    return Artifact(about, arrays)
+    return Artifact(about, arrays).packed({})
 
 
 def _arrays_of(features: Features, name: str) -> Arrays:
@@ -209,10 +209,10 @@ def result_artifact(graph: KnowledgeGraph, model: BilinearModel, about: dict[str
                 arrays[f"{name}_logits"] = model.logit(*triples.unbind(1)).float().cpu().numpy()
             arrays[f"{name}_signs"] = split.signs.astype(np.int8)
             arrays[f"{name}_relations"] = split.triples[:, 1].astype(np.int16)
-        return Artifact(about, arrays)
+        return Artifact(about, arrays).packed({})
     with torch.no_grad():
         ranks = rank_facts(Scorer(model).asked(), graph.test.facts, graph.facts())
-    return Artifact(about, {name: getattr(ranks, name).astype(np.int32) for name in _COUNTS})
+    return Artifact(about, {name: getattr(ranks, name).astype(np.int32) for name in _COUNTS}).packed({})
 
 
 def agree(shown: float, recomputed: float, digits: int | None) -> bool:

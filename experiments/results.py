@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,10 +27,14 @@ TIMED = {"bench", "bench-gpu", "bench-growth", "busy", "figure2", "service", "sh
 
 @app.command("add")
 def add(folder: Path, results: ResultsOption = RESULTS) -> None:
-    """Add everything of another folder of results: figures, the grid's records, artifacts.
+    """Add everything of another folder of results: figures, the grid's records, artifacts. Or a CSV of figures.
 
-    So what another machine measured, with --results FOLDER, gets here.
+    What another machine measured with --results FOLDER gets here that way.
     """
+    if folder.is_file():
+        given = csv.DictReader(io.StringIO(folder.read_text("utf-8"), newline=""))
+        print(f"{add_rows(results, given)} figures of {folder} added to {results}")
+        return
     rows = read_results(folder)
     if not rows and not (folder / FOLDER).is_dir():
         raise InputError(f"{folder} holds no results")

@@ -226,8 +226,8 @@ def add_records(results: Path, kind: str, records: Sequence[Record]) -> None:
 
 def read_records(context: ExperimentContext, kind: str, slug: str) -> list[Record]:
     """Read what the runs of one cell reached in a round; empty where that was not run."""
-    place = context.experiment, slug
-    return [one for one in all_records(context.results, kind) if (one["experiment"], one["cell"]) == place]
+    own = [one for one in all_records(context.results, kind) if one["experiment"] == context.experiment]
+    return [{name: one[name] for name in RECORD_COLUMNS} for one in own if one["cell"] == slug]
 
 
 def all_records(results: Path, kind: str) -> list[Record]:

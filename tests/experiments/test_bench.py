@@ -11,12 +11,13 @@ import torch
 from typer.testing import CliRunner
 
 from conftest import planted_graph
+from experiments.__main__ import app
 from experiments.paper.theorems import bench_theorem
 from experiments.plots import plot_figures
+from experiments.speed import timing as bench
 from experiments.speed.eager import EagerStayPositive
 from experiments.speed.pykeen_side import bench_pykeen
-from experiments.store import COLUMNS, bench, read_results
-from staypositive.cli import app
+from experiments.store import COLUMNS, read_results
 from staypositive.errors import InputError, SettingError
 from staypositive.models import build_model
 from staypositive.objectives import StayPositive
@@ -83,8 +84,8 @@ def test_bench_command(tmp_path: Path) -> None:
         "1",
         "--no-pykeen",
     ]
-    out, index = tmp_path / "figures.json", tmp_path / "index.csv"
-    text = call(*arguments, "--out", out, "--plots", tmp_path / "plots", "--index", index)
+    out, index = tmp_path / "figures.json", tmp_path / "results"
+    text = call(*arguments, "--out", out, "--plots", tmp_path / "plots", "--results", index)
     assert "Epochs on geo" in text
     assert "distmult, fused" in text
     assert "eager dense" in text

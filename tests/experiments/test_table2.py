@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 
 import staypositive as sp
 from conftest import planted_graph
+from experiments.__main__ import app
 from experiments.artifacts import Artifact, background_artifact, result_artifact
+from experiments.context import ExperimentContext, own_command
 from experiments.paper.ablations import (
     ScorerWithDropout,
     Variant,
@@ -28,7 +30,6 @@ from experiments.paper.figure1 import density, plot_figure1, reliability
 from experiments.paper.packed_runs import Outcome, Schedule, _best_of, train_runs
 from experiments.paper.paper import Cell, Paper, load_paper
 from experiments.paper.table2 import (
-    ExperimentContext,
     best_places,
     chosen_records,
     decide,
@@ -37,9 +38,7 @@ from experiments.paper.table2 import (
     search,
     write_records,
 )
-from experiments.store import add_rows, read_results
-from staypositive.cli import app
-from staypositive.cli.common import own_command
+from experiments.store import OF_FIGURE, add_rows, read_results
 from staypositive.errors import DataError, InputError
 from staypositive.graph import Split
 from staypositive.models import Scorer, build_model
@@ -146,7 +145,9 @@ def test_mrr_of_some_facts_and_of_all() -> None:
 
 def test_a_choice_by_mrr_where_there_are_labels(tmp_path: Path, paper: Paper) -> None:
     graph, cell = planted_graph(), paper.cells(["spDistMult"], ["WN11"])[0]
-    context = ExperimentContext(tmp_path, CPU, "staypositive reproduce table2 --by-mrr", "abc", "table2_by_mrr")
+    context = ExperimentContext(
+        tmp_path, CPU, "python -m experiments reproduce table2 --by-mrr", "abc", "table2_by_mrr"
+    )
     records = search(paper.choosing_by_mrr(), cell, graph, context)
     assert {record["metric"] for record in records} == {"mrr"}
     assert all(0 < float(record["value"]) <= 1 for record in records)
@@ -156,14 +157,13 @@ def test_a_choice_by_mrr_where_there_are_labels(tmp_path: Path, paper: Paper) ->
 
 def test_a_search_goes_on_where_it_stopped(tmp_path: Path, paper: Paper) -> None:
     graph, cell = planted_graph(), paper.cells(["spDistMult"], ["WN11"])[0]
-    context = ExperimentContext(tmp_path, CPU, "staypositive reproduce table2", "abc")
+    context = ExperimentContext(tmp_path, CPU, "python -m experiments reproduce table2", "abc")
     whole = search(paper, cell, graph, context)
-    path = context.path("grid", cell.slug, ".csv")
-    write_records(path, [{**whole[1], "seconds": "77"}])
+    write_records(context, "grid", cell.slug, [{**whole[1], "seconds": "77"}])
     again = search(paper, cell, graph, context)
     assert again[1]["seconds"] == "77"  # not trained again
     assert again[0]["value"] == whole[0]["value"]
-    assert read_records(path) == again
+    assert read_records(context, "grid", cell.slug) == again
 
 
 @pytest.mark.parametrize("ranked", [False, True])
@@ -173,7 +173,7 @@ def test_both_rounds(tmp_path: Path, paper: Paper, ranked: bool) -> None:
     context = ExperimentContext(tmp_path, CPU, "a command", "a commit")
     records = search(paper, cell, graph, context)
     assert [record["learning_rate"] for record in records] == ["0.5", "0.0001"]
-    assert read_records(context.path("grid", cell.slug, ".csv")) == records
+    assert read_records(context, "grid", cell.slug) == records
     assert search(paper, cell, graph, context) == records  # read, not trained again
     kept = decide(paper, cell, graph, context, records)
     assert [one.about["seed"] for one in kept] == [0, 1]
@@ -192,9 +192,9 @@ def test_kept_results_give_what_evaluate_gives(tmp_path: Path) -> None:
     for graph in (planted_graph(), ranked_graph()):
         run = sp.fit(graph, model="complex", dim=8, epochs=10, batch_size=64, learning_rate=0.5)
         kept = result_artifact(graph, run.model, {"seed": 0})
-        kept.write(tmp_path / "x.npz")
-        rows = Artifact.read(tmp_path / "x.npz").rows("kept/x.npz")
-        assert rows == kept.rows("kept/x.npz")
+        kept.write(tmp_path / "x.xz")
+        rows = Artifact.read(tmp_path / "x.xz").rows("artifacts/x.xz")
+        assert rows == kept.rows("artifacts/x.xz")
         report = run.evaluate("test")
         if kept.kind == "ranking":
             for row in rows:
@@ -213,7 +213,7 @@ def test_kept_results_give_what_evaluate_gives(tmp_path: Path) -> None:
 def test_kept_backgrounds_give_what_evaluate_gives(tmp_path: Path, way: str) -> None:
     graph = planted_graph()
     run = sp.fit(graph, model="complex", objective="second-moment", dim=6, epochs=30, batch_size=64, init_scale=0.5)
-    path = tmp_path / "kept.npz"
+    path = tmp_path / "kept.xz"
     background_artifact(graph, run.model, {"experiment": "x"}).write(path)
     kept = Artifact.read(path)
     assert kept.kind == "background"
@@ -225,9 +225,9 @@ def test_kept_backgrounds_give_what_evaluate_gives(tmp_path: Path, way: str) -> 
 
 
 def test_a_damaged_kept_result_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "bad.npz"
+    path = tmp_path / "bad.xz"
     path.write_bytes(b"PK\x03\x04 not a file of arrays")
-    with pytest.raises(DataError, match=r"bad\.npz: not a kept result"):
+    with pytest.raises(DataError, match=r"bad\.xz: not an artifact"):
         Artifact.read(path)
 
 
@@ -243,8 +243,8 @@ def test_ablations_and_the_means_reached(tmp_path: Path, paper: Paper) -> None:
     decide(paper, cell, graph, context, search(paper, cell, graph, context))
     wanted = of_groups(paper, cell, "power", "closed world")
     rows = ablate(paper, cell, graph, dataclasses.replace(context, experiment="ablations"), wanted)
-    add_rows(tmp_path / "index.csv", [row | {"dataset": cell.dataset} for row in rows])
-    missing = missing_variants(paper, cell, read_results(tmp_path / "index.csv"))
+    add_rows(tmp_path, [row | {"dataset": cell.dataset} for row in rows])
+    missing = missing_variants(paper, cell, read_results(tmp_path))
     assert len(missing) == len(variants(paper, cell)) - 4
     assert not {variant.name for variant in missing} & {variant.name for variant in wanted}
     assert missing_variants(paper, cell, [])[0] == variants(paper, cell)[0]
@@ -329,8 +329,7 @@ def in_lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, paper: Paper) -> Pat
     quick |= {name: {**paper.grids[name]} for name in paper.grids}
     small = dataclasses.replace(paper, quick=quick)
     monkeypatch.setattr("experiments.paper.command.load_paper", lambda: small)
-    monkeypatch.setattr("experiments.paper.command.load_graph", lambda name: planted_graph())
-    monkeypatch.setattr("staypositive.graph.load_graph", lambda name: planted_graph())
+    monkeypatch.setattr("experiments.paper.command.load", lambda name, graphs: planted_graph())
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -349,7 +348,7 @@ def test_commands_reproduce_collect_and_check(in_lab: Path) -> None:
     cell = ("--rows", "spDistMult,DistMult", "--datasets", "WN11")
     shown = call("reproduce", "table2", *cell, "--device", "cpu")
     assert "nll_platt" in shown
-    rows = read_results(in_lab / "results" / "index.csv")
+    rows = read_results(in_lab / "results")
     assert {row["negatives_drawn"] for row in rows if row["objective"] == "stay-positive"} == {"0"}
     assert {row["published"] for row in rows if row["metric"] == "nll" and row["objective"] == "stay-positive"} == {
         "0.62"
@@ -357,31 +356,35 @@ def test_commands_reproduce_collect_and_check(in_lab: Path) -> None:
     assert "done" in call("reproduce", "table2", *cell, "--dry-run")
     call("results", "check")
     call("results", "collect")
-    assert read_results(in_lab / "results" / "index.csv") == rows
+    assert read_results(in_lab / "results") == rows
     found = json.loads(
         call("reproduce", "table2", "--rows", "spDistMult", "--datasets", "WN11", "--chosen", "--json")
     )
     own = [float(r["value"]) for r in rows if r["metric"] == "auc" and r["seed"] == "0" and r["model"] == "distmult"]
     assert next(f["ours"] for f in found if f["metric"] == "auc") in [pytest.approx(value, rel=1e-5) for value in own]
     call("reproduce", "ablations", "--rows", "DistMult", "--datasets", "WN11", "--device", "cpu")
-    assert any(row["experiment"] == "ablations" for row in read_results(in_lab / "results" / "index.csv"))
+    assert any(row["experiment"] == "ablations" for row in read_results(in_lab / "results"))
 
 
 def test_check_finds_a_changed_figure_and_a_missing_one(in_lab: Path) -> None:
     call("reproduce", "table2", "--rows", "spDistMult", "--datasets", "WN11", "--device", "cpu", "-q")
-    index = in_lab / "results" / "index.csv"
+    index = in_lab / "results" / "figures.csv"
     good = index.read_text("utf-8")
-    line = next(text for text in good.splitlines() if ",auc," in text)
-    value = line.split(",auc,")[1].split(",")[0]
-    index.write_text(good.replace(line, line.replace(f",auc,{value}", ",auc,0.999")), "utf-8")
+    line = next(text for text in good.splitlines() if ",accuracy," in text)
+    *place, _, unit, published, source = line.split(",")
+    index.write_text(good.replace(line, ",".join([*place, "0.999", unit, published, source])), "utf-8")
     assert "0.999" in call("results", "check", code=1)
-    index.write_text("\n".join(text for text in good.splitlines() if "spDistMult-1.npz" not in text) + "\n", "utf-8")
-    assert "not in the index" in call("results", "check", code=1)
+    index.write_text("\n".join(text for text in good.splitlines() if not of_seed(text, "1")) + "\n", "utf-8")
+    assert "has no figures in the results" in call("results", "check", code=1)
+
+
+def of_seed(line: str, seed: str) -> bool:
+    return line.split(",")[OF_FIGURE.index("seed")] == seed
 
 
 def test_quick_says_so(in_lab: Path) -> None:
     call("reproduce", "table2", "--quick", "--rows", "spSimplE", "--datasets", "FB13", "--device", "cpu", "-q")
-    assert {row["experiment"] for row in read_results(in_lab / "results" / "index.csv")} == {"table2-quick"}
+    assert {row["experiment"] for row in read_results(in_lab / "results")} == {"table2-quick"}
 
 
 def test_timed_parts(in_lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -391,7 +394,7 @@ def test_timed_parts(in_lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("experiments.paper.theorems.memory", lambda *a: {"model": "x", "dim": 1})
     for part in ("table1", "figure2", "theorems"):
         call("reproduce", part, "--quick", "--device", "cpu", "--plots", "figures", "-q")
-    rows = read_results(in_lab / "results" / "index.csv")
+    rows = read_results(in_lab / "results")
     assert {row["experiment"] for row in rows} == {"table1-quick", "figure2-quick", "theorems"}
     shares = [float(row["value"]) for row in rows if row["metric"] == "share"]
     assert shares
@@ -407,6 +410,6 @@ def test_what_cannot_be_asked(in_lab: Path) -> None:
 
 
 def test_the_recorded_command_does_not_say_where_results_went(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["staypositive", "reproduce", "theorems", "--plots", "/home/x", "-q", "--results=/home/y", "--quick"]
+    words = ["/x/experiments", "reproduce", "theorems", "--plots", "/home/x", "-q", "--results=/home/y", "--quick"]
     monkeypatch.setattr("sys.argv", words)
-    assert own_command(("--plots", "--results")) == "staypositive reproduce theorems -q --quick"
+    assert own_command() == "python -m experiments reproduce theorems -q --quick"

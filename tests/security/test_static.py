@@ -40,7 +40,6 @@ WRITERS = {
     "files.py": "what the others use: temporary files of its own that take a name in the end",
     "run/hashed.py": "a temporary file without a name, to see whether a folder can be written to",
     "distributed/checkpoint.py": "shards into temporary files of `files.replacing`; no linked folder is removed",
-    "experiments/plots.py": "a figure into memory",
     "graph/streamed/arrays.py": "within the new folder of an ingestion",
     "graph/streamed/building.py": "within the new folder of an ingestion",
     "graph/streamed/encoding.py": "within the new folder of an ingestion",
