@@ -21,7 +21,7 @@ import numpy as np
 import torch
 import typer
 
-from experiments.artifacts import FOLDER, SUFFIX, background_artifact, result_artifact
+from experiments.artifacts import FOLDER, SUFFIX, Artifact, background_artifact, result_artifact
 from experiments.context import (
     PROGRAM,
     CommitOption,
@@ -222,12 +222,18 @@ class Job:
             seconds = about | {"metric": "training_seconds", "value": outcome.seconds, "unit": "s", "split": "train"}
             rows = [about | {"metric": m, "value": v, "split": "valid"} for m, v in (numbers or {}).items()]
             context.add([*rows, seconds, *([] if self.alone else _sets(own, model, about))])
-            file = f"{own.name}-{name}-{outcome.settings.seed}"
             keep = background_artifact if own.test.has_negatives else result_artifact
-            keep(own, model, about).write(context.path(FOLDER, file, SUFFIX))
+            self.write(keep(own, model, about), context, "")
             if own.test.has_negatives:  # their facts are ranked too
                 facts = dataclasses.replace(own, test=Split(own.test.facts))
-                result_artifact(facts, model, about).write(context.path(FOLDER, f"{file}-ranks", SUFFIX))
+                self.write(result_artifact(facts, model, about), context, "-ranks")
+
+    def write(self, artifact: Artifact, context: ExperimentContext, suffix: str) -> None:
+        """Keep an artifact, and the figures that it gives."""
+        about = artifact.about
+        path = context.path(FOLDER, f"{about['dataset']}-{about['model']}-{about['seed']}{suffix}", SUFFIX)
+        artifact.write(path)
+        context.add(artifact.rows(str(path.relative_to(context.results))))
 
     def train_until(self, until: float) -> None:
         """Train to an MRR; tell the seconds that training took, compiling and capturing among them."""
