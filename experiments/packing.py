@@ -21,7 +21,7 @@ READINGS = {"filtered": ("better", "ties"), "raw": ("raw_better", "raw_ties")}
 SPLITS = ("valid", "test", "rivals")
 KNOBS = ("rivals", "tail_z", "head_z", "head_scores", "tail_scores", "logits")
 """What bits can be dropped of; rivals are all columns of that split."""
-SIGNED = 1 << 31
+SIGNED, MASK = 1 << 31, (1 << 32) - 1
 Dropped = Mapping[str, int]
 
 
@@ -130,11 +130,13 @@ def _floats(ordered: Ints, drop: int) -> NDArray[np.float64]:
 
 def _steps(values: Ints) -> Ints:
     """Return differences of neighbours, modulo 2³²."""
-    return np.asarray(np.diff(values.astype(np.int64), prepend=0) & ((1 << 32) - 1))
+    before = np.zeros(len(values), dtype=np.int64)
+    before[1:] = values[:-1]
+    return np.asarray((values - before) & MASK)
 
 
 def _sums(steps: Ints) -> Ints:
-    return np.asarray(np.cumsum(steps, dtype=np.int64) & ((1 << 32) - 1))
+    return np.asarray(np.cumsum(steps, dtype=np.int64) & MASK)
 
 
 def to_bytes(columns: Mapping[str, Ints]) -> tuple[list[tuple[str, int, int]], bytes]:

@@ -27,19 +27,14 @@ import typer
 
 import staypositive as sp
 from experiments.context import ExperimentContext
+from experiments.data import read_data
 from staypositive.run.checkpoint import CHECKPOINT
 from staypositive.run.folder import CHECKPOINT_ROOM, RUN
 
 DIM = 4
 COMMON = ["--dim", str(DIM), "--threads", "1", "--checkpoint-every", "1", "--resume", "--calibrate", "none"]
-CASES: dict[tuple[str, str, str], list[str]] = {
-    ("simple", "stay-positive", "fused"): ["--epochs", "12", "--validate-every", "3", "--dropout", "0.2"],
-    ("complex", "negative-sampling", "fused"): ["--epochs", "12", "--validate-every", "3", "--negatives", "2"],
-    ("hole", "stay-positive", "Adam"): ["--epochs", "8", "--validate-every", "3", "--optimiser", "adam"],
-    ("distmult", "second-moment", "moments"): ["--epochs", "6", "--validate-every", "2"],
-    ("complex", "second-moment", "spread"): ["--epochs", "6", "--validate-every", "2", "--spread-every", "5"],
-    ("rescal", "1vsall", "reference"): ["--epochs", "3", "--validate-every", "2"],
-    ("distmult", "stay-positive", "bfloat16"): ["--epochs", "8", "--validate-every", "3", "--precision", "bfloat16"],
+CASES: dict[tuple[str, ...], list[str]] = {
+    tuple(one["case"]): one["flags"].split() for one in read_data("settings")["kills"]
 }
 """Model, objective, and what else is special; then the flags of `train`."""
 IN_WRITE, IN_SAVE, ELSEWHERE = "in a file's write", "between a save's files", "published"
@@ -70,7 +65,7 @@ def train(arguments: list[str], log: Path) -> None:
     main()
 
 
-def start(case: tuple[str, str, str], folder: Path) -> Any:
+def start(case: tuple[str, ...], folder: Path) -> Any:
     """Start a training of a case into a folder; modules are imported once, before the first."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["staypositive.cli", "staypositive.training.cpu_kernels", "safetensors.torch"])
@@ -81,7 +76,7 @@ def start(case: tuple[str, str, str], folder: Path) -> Any:
     return process
 
 
-def finish(case: tuple[str, str, str], folder: Path) -> float:
+def finish(case: tuple[str, ...], folder: Path) -> float:
     """Run a training to its end; return its seconds."""
     begun = time.perf_counter()
     process = start(case, folder)
@@ -134,7 +129,7 @@ def at_a_file(number: int) -> Wait:
     return wait
 
 
-def kill_once(case: tuple[str, str, str], folder: Path, wait: Wait) -> str | None:
+def kill_once(case: tuple[str, ...], folder: Path, wait: Wait) -> str | None:
     """Start, wait, kill; return what the kill fell into, or None where training had ended before."""
     shutil.rmtree(folder, ignore_errors=True)
     process = start(case, folder)
@@ -144,7 +139,7 @@ def kill_once(case: tuple[str, str, str], folder: Path, wait: Wait) -> str | Non
     return None if process.exitcode == 0 else where_it_fell(folder)
 
 
-def try_case(case: tuple[str, str, str], kills: int, place: Path, draw: random.Random) -> Tally:
+def try_case(case: tuple[str, ...], kills: int, place: Path, draw: random.Random) -> Tally:
     """Kill trainings of one case, and resume each."""
     folder, tally = place / "-".join(case), Tally()
     seconds = finish(case, folder)
@@ -161,7 +156,7 @@ def try_case(case: tuple[str, str, str], kills: int, place: Path, draw: random.R
     return tally
 
 
-def rows_of(case: tuple[str, str, str], tally: Tally, common: dict[str, Any]) -> list[dict[str, Any]]:
+def rows_of(case: tuple[str, ...], tally: Tally, common: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a case's figures."""
     model, objective, setting = case
     figures = {

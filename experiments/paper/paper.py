@@ -6,16 +6,13 @@ import dataclasses
 import itertools
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from experiments.data import read_data
 from experiments.paper.packed_runs import Schedule
 from staypositive.errors import InputError
 from staypositive.run.settings import Settings, make_settings
-from staypositive.toml import parse_toml
 from staypositive.tuning import paper_space
-
-DATA = Path(__file__).resolve().parents[1] / "data"
 
 
 @dataclass(frozen=True)
@@ -130,7 +127,7 @@ class Paper:
 @cache
 def load_paper() -> Paper:
     """Read `paper.toml`."""
-    data = parse_toml((DATA / "paper.toml").read_text("utf-8"))
+    data = read_data("paper")
     plain = {name: value for name, value in data["rule"].items() if not isinstance(value, dict)}
     rule = Rule(**{**plain, "seeds": tuple(plain["seeds"])})
     own_rules = {name: dict(own) for name, own in data["rule"].items() if isinstance(own, dict)}
@@ -160,5 +157,4 @@ def load_paper() -> Paper:
 @cache
 def published_by_others(kind: str) -> tuple[dict[str, Any], ...]:
     """Return published figures of other systems: of `ranking`, `probabilities` or `sets`, by dataset and metric."""
-    data = parse_toml((DATA / "published.toml").read_text("utf-8"))
-    return tuple(data[kind])
+    return tuple(read_data("published")[kind])

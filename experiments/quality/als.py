@@ -19,6 +19,7 @@ import typer
 from torch import Tensor
 
 from experiments.context import RESULTS, ExperimentContext, ResultsOption
+from experiments.data import read_data
 from experiments.paper.packed_runs import Outcome
 from experiments.paper.paper import Cell
 from experiments.paper.table2 import about_row
@@ -33,14 +34,7 @@ from staypositive.run.settings import Settings, make_settings
 CPU = torch.device("cpu")
 W0, START = 0.01, 0.1
 """The weight of what is no fact; where rows start that are solved for."""
-SAME = {"n3": 0.03, "n3_power": 0.5, "relation_weight": 0.0}
-WAYS: dict[str, tuple[str, dict[str, Any]]] = {
-    "alternating least squares, L2": ("l2", SAME | {"n3": 0.003, "n3_power": 0.0}),
-    "alternating least squares, N3": ("n3", SAME),
-    "gradient steps, the same loss with N3": ("", SAME),
-    "gradient steps, asking for the relation too": ("", {}),
-}
-"""What is compared: the penalty of alternating least squares, or none for gradient steps, and the settings."""
+WAYS: dict[str, dict[str, Any]] = read_data("settings")["als"]
 HEAD, RELATION, TAIL = range(3)
 
 
@@ -189,7 +183,8 @@ def als(
     for penalty in ("l2", ""):  # what is loaded at first use is not timed
         list(train(make_settings(**common, dim=4, init_scale=START), penalty, [1], graph))
     ranked = {"filter": "filtered", "ties": "realistic", "side": "both"}
-    for (way, (penalty, options)), seed in itertools.product(WAYS.items(), range(seeds)):
+    for (way, said), seed in itertools.product(WAYS.items(), range(seeds)):
+        penalty, options = said["penalty"], {name: value for name, value in said.items() if name != "penalty"}
         start = {"init_scale": START} if penalty else {}  # steps grow from near nothing, a solve would stay there
         settings = make_settings(**common, dim=dim, seed=seed, **start, **options)
         looks = [int(text) for text in (sweeps if penalty else epochs).split(",")]
@@ -198,7 +193,7 @@ def als(
             print(f"{way}, seed {seed}: MRR {mrr:.4f} after {passes} passes, {seconds:.1f} s", flush=True)
             cell = Cell(way, model, "second-moment", graph.name)
             about = about_row(cell, Outcome(settings, trained), graph, context, "fixed")
-            said = f"w0 {W0}, ridge {options['n3']}, start ±{START}" if penalty else about["setting"]
-            about |= {"split": "valid", "setting": f"{way}; {passes} passes; {said}"}
+            setting = f"w0 {W0}, ridge {options['n3']}, start ±{START}" if penalty else about["setting"]
+            about |= {"split": "valid", "setting": f"{way}; {passes} passes; {setting}"}
             figures = [{"metric": "cpu_seconds", "value": seconds, "unit": "s"}, {"metric": "mrr", "value": mrr}]
             context.add([about | figures[0], about | ranked | figures[1]])

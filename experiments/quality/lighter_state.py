@@ -15,17 +15,13 @@ from experiments.context import (
     ResultsOption,
     load,
 )
+from experiments.data import read_data
 from experiments.paper.packed_runs import Schedule, train_runs
 from experiments.paper.table2 import describe
 from staypositive.run.measuring import validation_measure
 from staypositive.run.settings import make_settings
 
-STATES: dict[str, dict[str, Any]] = {
-    "adagrad, float32": {},
-    "adagrad-rowwise, float32": {"optimiser": "adagrad-rowwise"},
-    "adagrad, bfloat16": {"precision": "bfloat16"},
-    "adagrad-rowwise, bfloat16": {"optimiser": "adagrad-rowwise", "precision": "bfloat16"},
-}
+STATES: dict[str, dict[str, Any]] = read_data("settings")["lighter-state"]
 
 
 def lighter_state(

@@ -17,15 +17,11 @@ import torch
 import typer
 
 from experiments.context import RESULTS, ResultsOption, own_command
+from experiments.data import read_data
 from experiments.store import add_rows, columns_of_run
 from staypositive.run import Run
 
-TRAININGS: dict[str, dict[str, Any]] = {
-    "PyKEEN, sLCWA, margin ranking (its default)": {},
-    "PyKEEN, sLCWA, softplus": {"loss": "softplus"},
-    "stay-positive": {"training_loop": "stay-positive"},
-    "second-moment": {"training_loop": "second-moment"},
-}
+TRAININGS: dict[str, dict[str, Any]] = read_data("settings")["pykeen-training"]
 
 
 def clock() -> Any:

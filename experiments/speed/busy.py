@@ -22,11 +22,9 @@ from typing import Annotated, Any
 import typer
 
 from experiments.context import RESULTS, ExperimentContext, ResultsOption
+from experiments.data import read_data
 
-WORKLOADS: dict[str, dict[str, Any]] = {
-    "torch": {"model": "complex", "objective": "second-moment", "dim": 128, "likelihood_weight": 0.3, "epochs": 3},
-    "numba": {"model": "distmult", "objective": "stay-positive", "dim": 200, "epochs": 60},
-}
+WORKLOADS: dict[str, dict[str, Any]] = read_data("settings")["busy"]
 SIDES = ("shared cores", "always spinning", "never spinning", "one thread")
 LOOP = "while True: pass"
 THREADED = "import torch\na = torch.rand(600, 600)\nwhile True: a = (a @ a).tanh_()"

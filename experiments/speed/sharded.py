@@ -15,18 +15,12 @@ import torch
 import typer
 
 from experiments.context import PROGRAM, DeviceOption, ExperimentContext, own_command
+from experiments.data import read_data
 from staypositive.distributed import World, new_sharded_engine, open_world, shard_model
 from staypositive.graph import KnowledgeGraph, load_graph
 from staypositive.run import make_settings
 
-OBJECTIVES: dict[str, dict[str, Any]] = {
-    "scope batch": {"objective": "stay-positive"},
-    "scope all": {"objective": "stay-positive", "scope": "all"},
-    "second moment": {"objective": "second-moment", "reciprocal": False},
-    "n = 1": {"objective": "negative-sampling", "negatives": 1},
-    "n = 10": {"objective": "negative-sampling", "negatives": 10},
-    "n = 100": {"objective": "negative-sampling", "negatives": 100},
-}
+OBJECTIVES: dict[str, dict[str, Any]] = read_data("settings")["sharded"]
 PURPOSES = ("rows", "sums", "relations")
 
 
