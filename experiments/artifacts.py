@@ -216,7 +216,7 @@ def result_artifact(graph: KnowledgeGraph, model: BilinearModel, about: dict[str
 
 
 def agree(shown: float, recomputed: float, digits: int | None) -> bool:
-    """Whether two figures are the same: to six significant digits, or to so many decimals where bits were dropped."""
+    """Whether two figures are the same: to six significant digits, or to some decimals where bits were dropped."""
     if abs(shown - recomputed) <= ROUNDING * abs(recomputed):
         return True
     return digits is not None and round(shown, digits) == round(recomputed, digits)

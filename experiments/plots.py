@@ -1,4 +1,4 @@
-"""Plots of benchmark figures; matplotlib is imported here alone."""
+"""Plots of benchmark figures; only this module imports matplotlib."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def plot_figures(figures: list[dict[str, Any]], folder: str | os.PathLike[str]) 
         bars = axes.barh(range(len(timed)), [f["epoch_seconds"] for f in timed], color="#2f6f9f")
         axes.bar_label(bars, fmt="%.3g s", padding=3)
         axes.set_yticks(range(len(timed)), names, fontsize=8)
-        axes.set(xscale="log", xlabel="seconds an epoch (log scale)")
+        axes.set(xscale="log", xlabel="seconds per epoch (log scale)")
         axes.margins(x=0.2)
         axes.invert_yaxis()
         made.append(folder / "epochs.png")

@@ -2,7 +2,7 @@
 
 `runs.jsonl` says what was run, one line per run: data, model, setting, code, device, command. `figures.csv` says what
 was measured, one line per figure and seed, each with the id of its run. Joined, they have the columns `COLUMNS`;
-tables, checks and plots read them through `read_results` alone.
+tables, checks and plots all read them through `read_results`.
 """
 
 from __future__ import annotations

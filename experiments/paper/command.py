@@ -115,7 +115,7 @@ class Job:
     _loaded: tuple[str, KnowledgeGraph] | None = None
 
     def table(self, part: str, chosen: bool, seed: int, dry_run: bool) -> None:
-        """Both rounds of each cell of the table, or the chosen setting alone."""
+        """Both rounds of each cell of the table, or only the chosen setting."""
         paper, grid = self.paper, ("quick" if self.quick else "full" if part == "table2" else "subset")
         known = paper.table2 if part == "table2" else paper.extended
         context = dataclasses.replace(self.context, experiment=self.context.experiment.replace("table2", part))

@@ -38,9 +38,9 @@ class Schedule:
     validate_every: int
     patience: int | None = None
     min_gain: float = 0.0
-    """The relative gain from which a validation counts as better, for patience alone."""
+    """The relative gain from which a validation counts as better for patience; the best is kept from any gain."""
     halvings: tuple[tuple[int, float], ...] = ()
-    """Epochs after which only the best share of runs that train side by side goes on, with that share."""
+    """Epochs after which only the best share of runs that train side by side continues, with that share."""
 
 
 @dataclass

@@ -35,7 +35,7 @@ class Rule:
     """`mrr` chooses by the MRR of validation facts also where there are labels; None leaves it to the data."""
 
     def batch_size(self, facts: int) -> int:
-        """Return the facts a batch, for so many batches an epoch."""
+        """Return the batch size that gives the rule's number of batches per epoch."""
         return -(-facts // self.batches)
 
     def first_round(self) -> Schedule:
@@ -100,7 +100,7 @@ class Paper:
         ]
 
     def quickened(self) -> Paper:
-        """Return the same with one setting a cell, one seed and few epochs: for two cores, in minutes."""
+        """Return the same with one setting per cell, one seed and few epochs: for two cores, in minutes."""
         q = self.quick
         rule = dataclasses.replace(
             self.rule, epochs=q["epochs"], validate_every=q["validate_every"], finalists=1, final_epochs=q["epochs"],
@@ -113,7 +113,7 @@ class Paper:
         return dataclasses.replace(self, rule=dataclasses.replace(self.rule, monitor="mrr"))
 
     def cells(self, names: list[str] | None = None, datasets: list[str] | None = None) -> list[Cell]:
-        """Return the cells of Table 2 and its extension, of some rows and datasets alone if they are named."""
+        """Return the cells of Table 2 and its extension, only those of some rows and datasets if they are named."""
         cells = [*self.table2, *self.extended]
         for wanted, known in ((names, {c.name for c in cells}), (datasets, {c.dataset for c in cells})):
             unknown = [name for name in wanted or [] if name not in known]

@@ -188,7 +188,7 @@ def theorems(job: Job, dry_run: bool) -> None:
 
 
 def plot_sums(figures: list[dict[str, Any]], job: Job) -> None:
-    """Draw seconds by Theorem 1 and by enumeration against each size, a line a model."""
+    """Draw seconds by Theorem 1 and by enumeration against each size, one line per model."""
     from experiments.plots import label_ticks, pyplot, save_figure
 
     plt = pyplot()

@@ -183,7 +183,7 @@ def best_places(records: Sequence[Record], count: int) -> list[int]:
 
 
 def best_mean(records: Sequence[Record], seeds: int) -> Record:
-    """Return the first record of the setting with the best mean over seeds; each setting has so many in a row."""
+    """Return the first record of the setting with the best mean; each setting has one per seed, in a row."""
     starts = range(0, len(records), seeds)
     return records[max(starts, key=lambda start: sum(_goodness(r) for r in records[start : start + seeds]))]
 

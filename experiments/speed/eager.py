@@ -22,7 +22,7 @@ class EagerStayPositive:
         learning_rate: float,
         bound: float = 5.0,
     ) -> None:
-        """Start from given weights, shape (n, d) for distmult and (n, 2d) for simple; `penalty` is λ a batch."""
+        """Start from given weights, shape (n, d) for distmult and (n, 2d) for simple; `penalty` is λ per batch."""
         self.model, self.penalty, self.bound = model, penalty, bound
         self.entities, self.relations = entities.clone().requires_grad_(), relations.clone().requires_grad_()
         self.optimiser = torch.optim.Adagrad(

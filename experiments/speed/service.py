@@ -1,4 +1,4 @@
-"""How fast the service answers under many clients, and `predict` a file of queries; rows for the index.
+"""How fast the service answers under many clients, and `predict` a file of queries.
 
 The server is `staypositive serve` in a process of its own, on loopback; clients share the machine with it. Each
 client holds one connection and asks (h, r, ?) of a test fact, ten answers, again and again. FB15k-237AM is trained

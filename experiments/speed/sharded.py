@@ -25,7 +25,7 @@ PURPOSES = ("rows", "sums", "relations")
 
 
 def measure(graph: KnowledgeGraph, world: World, steps: int, settings: dict[str, Any]) -> dict[str, float]:
-    """Take some steps, the first untimed; return bytes a step by purpose, and seconds an epoch."""
+    """Take some steps, the first untimed; return bytes per step by purpose, and seconds per epoch."""
     chosen = make_settings(**settings)
     engine = new_sharded_engine(graph, chosen, shard_model(graph, chosen, world), world)
     order = torch.randperm(len(engine.facts), generator=engine.generator, device=engine.facts.device)
@@ -35,7 +35,7 @@ def measure(graph: KnowledgeGraph, world: World, steps: int, settings: dict[str,
     world.wait()
     start = time.perf_counter()
     for place in range(1, steps + 1):
-        batch = batches[place % (len(batches) - 1)]  # whole batches alone
+        batch = batches[place % (len(batches) - 1)]  # only whole batches
         engine.step(engine.facts[batch], engine.prepared_for(batch))
     if world.device.type == "cuda":
         torch.cuda.synchronize()

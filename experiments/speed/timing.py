@@ -81,7 +81,7 @@ def copy_bandwidth(device: torch.device, megabytes: int = 512) -> float:
 def bytes_per_fact(workload: Workload, batch_size: int, entity_width: int, relation_width: int) -> Figure:
     """Count what a step must move: each distinct row's weights and squares, read once and written once.
 
-    bytes = 4 B · 4 passes · (distinct entity rows · width + distinct relation rows · width) + 12 B of ids a fact
+    bytes = 4 B · 4 passes · (distinct entity rows · width + distinct relation rows · width) + 12 B of ids per fact
     """
     order = np.random.default_rng(0).permutation(len(workload.facts))
     starts = list(range(0, len(order), batch_size))[:50]
@@ -186,7 +186,7 @@ def _figure(
         "triples_per_second": facts / seconds,
     }
     plain = (optimiser, precision, objective.touches_all_rows) == ("adagrad", "float32", False)
-    if plain and not objective.negatives_per_fact:  # what must be moved is counted for these steps alone
+    if plain and not objective.negatives_per_fact:  # what must be moved is counted only for these steps
         fraction = floor["bytes_per_fact"] * facts / bandwidth / seconds
         figure |= {**floor, "bandwidth_fraction": fraction}
     if device.type == "cuda":

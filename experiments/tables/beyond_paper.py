@@ -1,4 +1,4 @@
-"""Tables of what goes past the paper."""
+"""Tables of what goes beyond the paper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROBABILITY_COLUMNS = ("nll", "brier", "ece", "auc", "accuracy_relation_threshol
 
 
 def second_moment_until(rows: Rows) -> str:
-    """Seconds of training to an MRR, a line a seed."""
+    """Seconds of training to an MRR, one line per seed."""
     own: dict[str, dict[str, float]] = {}
     for row in rows:
         if row["experiment"] == "second-moment-until":
@@ -35,7 +35,7 @@ Figures = dict[tuple[str, str, str], dict[str, list[float]]]
 
 
 def _figures(rows: Rows, wanted: Callable[[Row], bool]) -> Figures:
-    """The figures of second moments by dataset, calibration, and whether joined; then by metric, one a seed."""
+    """The figures of second moments by dataset, calibration, and whether joined; then by metric, one per seed."""
     own: Figures = {}
     for row in rows:
         if row["experiment"] in JOINED and wanted(row):
@@ -45,7 +45,7 @@ def _figures(rows: Rows, wanted: Callable[[Row], bool]) -> Figures:
 
 
 def _by_setting(rows: Rows, experiment: str) -> dict[tuple[str, str, str], dict[str, list[float]]]:
-    """The figures of an experiment by dataset and the first two parts of the setting, then by metric, one a seed."""
+    """The figures of an experiment by dataset and two parts of the setting, then by metric, one per seed."""
     own: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     for row in rows:
         if row["experiment"] == experiment:

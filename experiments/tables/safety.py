@@ -19,7 +19,7 @@ def _cells(rows: Rows, experiment: str, *names: str) -> dict[tuple[str, ...], di
 
 
 def kills(rows: Rows) -> str:
-    """Trainings killed and gone on with, and how many ended as if nothing had happened."""
+    """Trainings killed and resumed, and how many ended as if nothing had happened."""
     cells = _cells(rows, "kills", "model", "objective", "setting")
     lines = [
         [

@@ -110,7 +110,7 @@ MOVED = ("bytes_rows", "bytes_sums", "bytes_relations", "bytes_per_step")
 
 
 def sharded(rows: Rows) -> str:
-    """Bytes that a process hands to collectives in a step, and seconds of an epoch, by objective."""
+    """Bytes that a process hands to collectives per step, and seconds per epoch, by objective."""
     own: dict[tuple[str, ...], dict[str, float]] = {}
     for row in rows:
         if row["experiment"] == "sharded":
