@@ -2,16 +2,18 @@
 
 from staypositive.training.device import resolve_device
 from staypositive.training.engine import AutogradStep, Engine, Step, SteppedEngine
-from staypositive.training.engines import ENGINES, KINDS, TrainingTask, build_engine, choose
+from staypositive.training.engines import ENGINES, KINDS, TrainingTask, build_engine, build_pack, choose
 from staypositive.training.facts import FactsInMemory, FactStream, can_stream
 from staypositive.training.loop import (
     MONITORS,
     Callback,
     Checkpointer,
     EpochRecord,
+    RunInTraining,
     TrainingResult,
     TrainingState,
     Validate,
+    start_runs,
     train,
     train_runs,
 )
@@ -50,6 +52,7 @@ __all__ = [
     "RowExchange",
     "RowOptimiser",
     "RowStore",
+    "RunInTraining",
     "ShardedRows",
     "Share",
     "State",
@@ -62,6 +65,7 @@ __all__ = [
     "World",
     "build_engine",
     "build_optimiser",
+    "build_pack",
     "can_stream",
     "choose",
     "copy_into",
@@ -71,6 +75,7 @@ __all__ = [
     "own_device",
     "resolve_device",
     "restarts",
+    "start_runs",
     "train",
     "train_runs",
     "under",
