@@ -14,8 +14,8 @@ from typing import Any
 
 from staypositive.errors import InputError, SettingError
 from staypositive.models import JOINED, BilinearModel, join_models
-from staypositive.objectives import SecondMoment
-from staypositive.run.measuring import ENOUGH_FACTS, Measure, validation_measure
+from staypositive.objectives import ENOUGH_FACTS, SecondMoment
+from staypositive.run.measuring import Measure, validation_measure
 from staypositive.run.provenance import provenance
 from staypositive.run.run import Run
 from staypositive.run.settings import Settings
