@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from staypositive.cli import datasets
+from staypositive.cli.ask import discover_command, explain_command, predict_command, serve_command
 from staypositive.cli.bench import bench
-from staypositive.cli.discover import discover_command
-from staypositive.cli.ensemble import ensemble_command
-from staypositive.cli.explain import explain_command
-from staypositive.cli.export import export_command
-from staypositive.cli.extend import extend_command
-from staypositive.cli.gather import gather_command
-from staypositive.cli.importing import import_pykeen
-from staypositive.cli.ingest import ingest_command
-from staypositive.cli.inspecting import calibrate, evaluate, predict
+from staypositive.cli.data import datasets_app, export_command, import_pykeen_command, ingest_command
+from staypositive.cli.measure import calibrate_command, evaluate_command, report_command, stats_command
 from staypositive.cli.plan import plan_command
-from staypositive.cli.report import report_command
 from staypositive.cli.reproduce import reproduce_command, results_app
-from staypositive.cli.serve import serve_command
-from staypositive.cli.stats import stats_command
+from staypositive.cli.runs import ensemble_command, extend_command, gather_command
 from staypositive.cli.train import train_command
 from staypositive.cli.tune import tune_command
 from staypositive.errors import InputError, StayPositiveError
-from staypositive.run.memory import ran_out_of_memory
+from staypositive.run import ran_out_of_memory
 from staypositive.text import visible
 from staypositive.version import __version__
 
@@ -50,27 +42,31 @@ def staypositive(version: Annotated[bool, typer.Option("--version", help="Print 
         raise typer.Exit
 
 
-app.command("train")(train_command)
-app.command("ingest")(ingest_command)
-app.command("gather")(gather_command)
-app.command("evaluate")(evaluate)
-app.command("calibrate")(calibrate)
-app.command("predict")(predict)
-app.command("discover")(discover_command)
-app.command("extend")(extend_command)
-app.command("ensemble")(ensemble_command)
-app.command("stats")(stats_command)
-app.command("export")(export_command)
-app.command("import-pykeen")(import_pykeen)
-app.command("explain")(explain_command)
-app.command("serve")(serve_command)
-app.command("report")(report_command)
-app.command("tune")(tune_command)
-app.command("bench")(bench)
-app.command("plan")(plan_command)
-app.command("reproduce")(reproduce_command)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "train": train_command,
+    "ingest": ingest_command,
+    "gather": gather_command,
+    "evaluate": evaluate_command,
+    "calibrate": calibrate_command,
+    "predict": predict_command,
+    "discover": discover_command,
+    "extend": extend_command,
+    "ensemble": ensemble_command,
+    "stats": stats_command,
+    "export": export_command,
+    "import-pykeen": import_pykeen_command,
+    "explain": explain_command,
+    "serve": serve_command,
+    "report": report_command,
+    "tune": tune_command,
+    "bench": bench,
+    "plan": plan_command,
+    "reproduce": reproduce_command,
+}
+for name, function in COMMANDS.items():
+    app.command(name)(function)
 app.add_typer(results_app, name="results")
-app.add_typer(datasets.app, name="datasets")
+app.add_typer(datasets_app, name="datasets")
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from staypositive.inference.discovery import Discovery, discover
 from staypositive.inference.explain import Explainer, explain_triple
 from staypositive.inference.facts import FactIndex, Neighbourhood
-from staypositive.inference.ordering import best_first
+from staypositive.inference.partial import PartialDiscovery, discovery_table
 from staypositive.inference.prediction_sets import entry_coverages, measure_prediction_sets, prediction_set
 from staypositive.inference.predictor import Predictor
 from staypositive.inference.queries import Query, read_queries, require_top
@@ -16,10 +16,11 @@ __all__ = [
     "FactIndex",
     "LabelSearch",
     "Neighbourhood",
+    "PartialDiscovery",
     "Predictor",
     "Query",
-    "best_first",
     "discover",
+    "discovery_table",
     "entry_coverages",
     "explain_triple",
     "measure_prediction_sets",

@@ -15,12 +15,11 @@ from staypositive.errors import InputError
 from staypositive.evaluation import sigmoid
 from staypositive.graph import KnowledgeGraph, Split
 from staypositive.inference import (
-    Discovery,
     Explainer,
     Predictor,
     Query,
-    best_first,
     discover,
+    discovery_table,
     explain_triple,
     measure_prediction_sets,
     prediction_set,
@@ -35,9 +34,6 @@ from staypositive.typed import checked
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FOUND = ["head", "relation", "tail", "probability", "score"]
-"""Columns of what `discover` finds."""
 
 
 class Answers:
@@ -160,17 +156,11 @@ class Answers:
             require_top(top)
         names = [relations] if isinstance(relations, str) else relations
         ids = range(len(self.graph.relations)) if names is None else self.graph.relations.ids(names).tolist()
-        found = [Discovery.nothing(0)]
-        found += discover(
+        found = discover(
             self.predictor, min_probability=min_probability, prior=prior, relations=ids, all_pairs=all_pairs,
             most=top, progress=progress,
         )  # fmt: skip
-        triples, scores, logits = (
-            np.concatenate([getattr(part, name) for part in found]) for name in ("triples", "scores", "logits")
-        )
-        order = best_first(logits, scores, triples)[:top]
-        rows = np.column_stack([np.zeros_like(order), np.arange(len(order)), triples[order]])
-        return self.predictor.table(rows, scores[order], prior)[FOUND]
+        return discovery_table(self.predictor, found, prior, top)
 
     @checked
     def stats(

@@ -1,0 +1,95 @@
+"""Commands from functions whose parameters may be whole groups of flags, or all settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+
+import typer
+
+from staypositive.objectives import OBJECTIVES
+from staypositive.options import described
+from staypositive.run import Settings
+from staypositive.typed import annotations_of
+
+if TYPE_CHECKING:
+    ObjectiveName: TypeAlias = str
+else:  # the names that exist, so that --help lists them
+    ObjectiveName = Literal[tuple(OBJECTIVES)]
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command flags in place of parameters that are groups of them, and one per setting for `**settings`.
+
+    A group is a class, such as `console: Console` or `reading: Reading`, whose arguments are flags.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    groups: dict[str, tuple[type, list[str]]] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            parameters += settings_flags()
+        elif inspect.isclass(parameter.annotation):
+            flags = _flags_of(parameter.annotation)
+            groups[parameter.name] = parameter.annotation, [flag.name for flag in flags]
+            parameters += flags
+        else:
+            parameters.append(parameter)
+
+    @wraps(function)
+    def run(**given: Any) -> None:
+        for name, (kind, names) in groups.items():
+            given[name] = kind(**{flag: given.pop(flag) for flag in names if flag in given})
+        function(**given)
+
+    by_name = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    run.__signature__ = signature.replace(parameters=by_name)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in by_name}
+    return run
+
+
+def _flags_of(group: type) -> list[inspect.Parameter]:
+    parameters = inspect.signature(group, eval_str=True).parameters.values()
+    return [parameter for parameter in parameters if get_origin(parameter.annotation) is Annotated]
+
+
+def settings_flags() -> list[inspect.Parameter]:
+    """Return a flag for each field of `Settings`, and for each option of an objective."""
+    owners: dict[str, Any] = {"": Settings, **OBJECTIVES}
+    declared: dict[str, dict[str, Any]] = {}
+    for owner, kind in owners.items():
+        for field in dataclasses.fields(kind):
+            if field.name != "objective":
+                declared.setdefault(field.name, {})[owner] = kind
+    return [_flag(name, kinds) for name, kinds in declared.items()]
+
+
+def _flag(name: str, owners: dict[str, Any]) -> inspect.Parameter:
+    """Return the flag of an option, None unless it is given; where its owners differ, the help says how."""
+    fields = {owner: kind.__dataclass_fields__[name] for owner, kind in owners.items()}
+    kind: Any = annotations_of(next(iter(owners.values())))[name]
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    choices = tuple(dict.fromkeys(c for field in fields.values() for c in field.metadata["choices"] or ()))
+    if choices and kind is str:
+        kind = Literal[choices]
+    text = _merged({owner: described(field) for owner, field in fields.items()}, "{0}: {1}")
+    default = {owner: "" if field.default is None else str(field.default) for owner, field in fields.items()}
+    dashed = name.replace("_", "-")
+    flag = typer.Option(
+        f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}",
+        help=f"{text[0].upper() if text[0].isascii() else text[0]}{text[1:]}.",  # ψ is not Ψ
+        show_default=_merged(default, "{1} ({0})") or False,
+        rich_help_panel="Settings" if "" in owners else f"Options of the objective {' and '.join(owners)}",
+    )
+    annotation: Any = Annotated[kind | None, flag]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _merged(values: dict[str, str], pattern: str) -> str:
+    alike = len(set(values.values())) == 1
+    return next(iter(values.values())) if alike else "; ".join(pattern.format(*item) for item in values.items())
