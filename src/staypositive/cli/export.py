@@ -9,8 +9,7 @@ import typer
 
 from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, Speaker
 from staypositive.errors import SettingError
-from staypositive.interop import EMBEDDING_FORMATS, GRAPH_FORMATS, export_embeddings, export_graph, export_onnx
-from staypositive.interop.ntriples import BASE
+from staypositive.interop import BASE, EMBEDDING_FORMATS, GRAPH_FORMATS, export_embeddings, export_graph, export_onnx
 from staypositive.run import load_run
 
 FORMATS = {"embeddings": EMBEDDING_FORMATS, "graph": GRAPH_FORMATS, "scorer": ("onnx",)}

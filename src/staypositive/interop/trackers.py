@@ -1,4 +1,4 @@
-"""Trackers: each epoch's numbers, written to a file of JSON lines, to TensorBoard or to MLflow while training runs."""
+"""Trackers: the numbers of each epoch as JSON lines, in TensorBoard or in MLflow, while training runs."""
 
 from __future__ import annotations
 
