@@ -170,16 +170,13 @@ def make_tracker(text: str, about: Facts | None = None) -> Tracker:
     return trackers[name](where, about or {})
 
 
-def flat(values: Facts, prefix: str = "") -> dict[str, Any]:
+def flat(values: Facts) -> dict[str, Any]:
     """Return nested settings as one level, names joined by dots, without those that are None.
 
     >>> flat({"dim": 4, "objective": {"name": "x", "power": 1}, "prior": None})
     {'dim': 4, 'objective.name': 'x', 'objective.power': 1}
     """
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name}.")
-        elif value is not None:
-            found[f"{prefix}{name}"] = value
-    return found
+    import pandas as pd
+
+    (row,) = pd.json_normalize([dict(values)]).to_dict("records")
+    return {str(name): value for name, value in row.items() if value is not None}
