@@ -25,9 +25,9 @@ from staypositive.graph import (
     write_folder,
 )
 from staypositive.interop import (
+    BASE,
     EMBEDDING_FORMATS,
     GRAPH_FORMATS,
-    IRI_BASE,
     export_embeddings,
     export_graph,
     export_onnx,
@@ -195,7 +195,7 @@ def export_command(
             show_default="the first",
         ),
     ] = None,
-    base: Annotated[str, typer.Option(help="What IRIs of labels that are none begin with, in N-Triples.")] = IRI_BASE,
+    base: Annotated[str, typer.Option(help="What IRIs of labels that are none begin with, in N-Triples.")] = BASE,
     console: Console = Console(),
 ) -> None:
     """Write a run's embeddings, its graph, or its scorer as an ONNX graph.
