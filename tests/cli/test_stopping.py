@@ -17,10 +17,9 @@ from typer.testing import CliRunner
 
 import staypositive as sp
 from staypositive.cli import app, main
-from staypositive.cli.stopping import StopSignals
 from staypositive.experiments.index import read_index
 from staypositive.run import sealed_folder
-from staypositive.training import loop
+from staypositive.training import StopSignals, loop
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = [

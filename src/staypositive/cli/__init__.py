@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from typer import Option
 
-from staypositive.cli.ask import discover_command, explain_command, predict_command, serve_command
+from staypositive.cli import ask, data, measure, plan, runs, train, tune
 from staypositive.cli.bench import bench
-from staypositive.cli.data import datasets_app, export_command, import_pykeen_command, ingest_command
-from staypositive.cli.measure import calibrate_command, evaluate_command, report_command, stats_command
-from staypositive.cli.plan import plan_command
 from staypositive.cli.reproduce import reproduce_command, results_app
-from staypositive.cli.runs import ensemble_command, extend_command, gather_command
-from staypositive.cli.train import train_command
-from staypositive.cli.tune import tune_command
 from staypositive.errors import InputError, StayPositiveError
 from staypositive.run import ran_out_of_memory
 from staypositive.text import visible
@@ -32,7 +26,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def staypositive(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def staypositive(version: Annotated[bool, Option("--version", help="Print the version.")] = False) -> None:
     """Knowledge-graph completion without negative sampling, with probabilities one can trust.
 
     Start with: staypositive train geo
@@ -42,31 +36,17 @@ def staypositive(version: Annotated[bool, typer.Option("--version", help="Print 
         raise typer.Exit
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "train": train_command,
-    "ingest": ingest_command,
-    "gather": gather_command,
-    "evaluate": evaluate_command,
-    "calibrate": calibrate_command,
-    "predict": predict_command,
-    "discover": discover_command,
-    "extend": extend_command,
-    "ensemble": ensemble_command,
-    "stats": stats_command,
-    "export": export_command,
-    "import-pykeen": import_pykeen_command,
-    "explain": explain_command,
-    "serve": serve_command,
-    "report": report_command,
-    "tune": tune_command,
-    "bench": bench,
-    "plan": plan_command,
-    "reproduce": reproduce_command,
-}
-for name, function in COMMANDS.items():
-    app.command(name)(function)
+COMMANDS = (
+    train.train_command, data.ingest_command, runs.gather_command, measure.evaluate_command,
+    measure.calibrate_command, ask.predict_command, ask.discover_command, runs.extend_command, runs.ensemble_command,
+    measure.stats_command, data.export_command, data.import_pykeen_command, ask.explain_command, ask.serve_command,
+    measure.report_command, tune.tune_command, bench, plan.plan_command, reproduce_command,
+)  # fmt: skip
+"""In the order of `--help`; a command is called what its function is, without `_command`."""
+for function in COMMANDS:
+    app.command(function.__name__.removesuffix("_command").replace("_", "-"))(function)
 app.add_typer(results_app, name="results")
-app.add_typer(datasets_app, name="datasets")
+app.add_typer(data.datasets_app, name="datasets")
 
 
 def main() -> None:

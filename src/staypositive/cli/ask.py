@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-import typer
+from typer import Option
 
 from staypositive.cli.command import command
 from staypositive.cli.console import Console
@@ -21,9 +21,9 @@ from staypositive.models import Scorer
 from staypositive.run import Run, load_run
 from staypositive.sharded import ShardedRun, is_first, is_launched, open_sharded, open_world, own_device
 
-HEAD = typer.Option("--head", "-h", help="Label of the head.")
-RELATION = typer.Option("--relation", "-r", help="Label of the relation.", autocompletion=complete_relation)
-TAIL = typer.Option("--tail", "-t", help="Label of the tail.")
+HEAD = Option("--head", "-h", help="Label of the head.")
+RELATION = Option("--relation", "-r", help="Label of the relation.", autocompletion=complete_relation)
+TAIL = Option("--tail", "-t", help="Label of the tail.")
 
 
 @command
@@ -33,21 +33,19 @@ def predict_command(
     relation: Annotated[str | None, RELATION] = None,
     tail: Annotated[str | None, TAIL] = None,
     queries: Annotated[
-        Path | None, typer.Option("--queries", help="File of queries: triples with ? for the missing part.")
+        Path | None, Option("--queries", help="File of queries: triples with ? for the missing part.")
     ] = None,
-    similar: Annotated[str | None, typer.Option("--similar", help="Entities most like this one, instead.")] = None,
-    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Answers per query.")] = 10,
-    exclude_known: Annotated[bool, typer.Option("--exclude-known", help="Leave out facts of the graph.")] = False,
-    exclude_self: Annotated[
-        bool, typer.Option("--exclude-self", help="Leave out the entity that is asked about.")
-    ] = False,
+    similar: Annotated[str | None, Option("--similar", help="Entities most like this one, instead.")] = None,
+    top: Annotated[int, Option("--top", "-n", min=1, help="Answers per query.")] = 10,
+    exclude_known: Annotated[bool, Option("--exclude-known", help="Leave out facts of the graph.")] = False,
+    exclude_self: Annotated[bool, Option("--exclude-self", help="Leave out the entity that is asked about.")] = False,
     candidates: Annotated[
-        str | None, typer.Option(help="'range' (entities the relation has in train) or a file with a label per line.")
+        str | None, Option(help="'range' (entities the relation has in train) or a file with a label per line.")
     ] = None,
     prior: PriorFlag = None,
     coverage: Annotated[
         float | None,
-        typer.Option(help="Give a prediction set, which holds the true answer with this probability, e.g. 0.9."),
+        Option(help="Give a prediction set, which holds the true answer with this probability, e.g. 0.9."),
     ] = None,
     output: Output = Output(),
     console: Console = Console(),
@@ -56,15 +54,10 @@ def predict_command(
 
     Examples:
       staypositive predict runs/geo --head France --relation borders
-
       staypositive predict runs/geo --relation has_currency --tail "Euro (EUR)" --exclude-known
-
       staypositive predict runs/geo --head Japan --relation has_currency --candidates range --prior 0.01
-
       staypositive predict runs/geo --queries questions.tsv --out answers.tsv
-
       staypositive predict runs/geo --head France --relation borders --coverage 0.9
-
       staypositive predict runs/geo --similar France
 
     """
@@ -107,12 +100,12 @@ def _candidates(text: str | None) -> str | list[str] | None:
 @command
 def discover_command(
     run: RunArgument,
-    min_probability: Annotated[float, typer.Option(help="Keep triples of at least this probability.")] = 0.9,
-    top: Annotated[int | None, typer.Option(min=1, help="Keep only this many, the most likely.")] = None,
+    min_probability: Annotated[float, Option(help="Keep triples of at least this probability.")] = 0.9,
+    top: Annotated[int | None, Option(min=1, help="Keep only this many, the most likely.")] = None,
     prior: PriorFlag = None,
-    relations: Annotated[str | None, typer.Option(help="Relations to look at, separated by commas.")] = None,
+    relations: Annotated[str | None, Option(help="Relations to look at, separated by commas.")] = None,
     all_pairs: Annotated[
-        bool, typer.Option("--all-pairs", help="Pair all entities, not only a relation's domain and range.")
+        bool, Option("--all-pairs", help="Pair all entities, not only a relation's domain and range.")
     ] = False,
     output: Output = Output(),
     console: Console = Console(),
@@ -125,9 +118,7 @@ def discover_command(
 
     Examples:
       staypositive discover runs/geo --prior 0.03 --top 20
-
       staypositive discover runs/geo --relations borders,has_currency --min-probability 0.5 --out new.tsv
-
       torchrun --nproc-per-node 4 -m staypositive discover runs/in-shards --top 20
 
     """
@@ -169,7 +160,7 @@ def explain_command(
     head: Annotated[str, HEAD],
     relation: Annotated[str, RELATION],
     tail: Annotated[str, TAIL],
-    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Facts to show.")] = 10,
+    top: Annotated[int, Option("--top", "-n", min=1, help="Facts to show.")] = 10,
     console: Console = Console(),
 ) -> None:
     """Show the training facts that support a triple most.
@@ -188,14 +179,14 @@ def explain_command(
 @command
 def serve_command(
     run: RunArgument,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     token: Annotated[
-        str | None, typer.Option(envvar="STAYPOSITIVE_TOKEN", help="Bearer token that requests must carry.")
+        str | None, Option(envvar="STAYPOSITIVE_TOKEN", help="Bearer token that requests must carry.")
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that a request may take.")] = 30.0,
+    timeout: Annotated[float, Option(min=0.1, help="Seconds that a request may take.")] = 30.0,
     threads: Annotated[
-        int, typer.Option(min=1, help="CPU threads per matrix product; more pay from a million entities on.")
+        int, Option(min=1, help="CPU threads per matrix product; more pay from a million entities on.")
     ] = 1,
     console: Console = Console(),
 ) -> None:
@@ -205,7 +196,6 @@ def serve_command(
 
     Examples:
       staypositive serve geo-demo
-
       staypositive serve runs/geo --port 9000 --token "$(openssl rand -hex 16)" --host 0.0.0.0
 
     """

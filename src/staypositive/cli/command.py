@@ -7,25 +7,21 @@ import inspect
 import types
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-import typer
+from typer import Option
 
 from staypositive.objectives import OBJECTIVES
 from staypositive.options import described
 from staypositive.run import Settings
 from staypositive.typed import annotations_of
 
-if TYPE_CHECKING:
-    ObjectiveName: TypeAlias = str
-else:  # the names that exist, so that --help lists them
-    ObjectiveName = Literal[tuple(OBJECTIVES)]
-
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command flags in place of parameters that are groups of them, and one per setting for `**settings`.
 
-    A group is a class, such as `console: Console` or `reading: Reading`, whose arguments are flags.
+    A group is a class, such as `console: Console` or `reading: Reading`, whose arguments are flags. A tuple of names
+    beside an option, as in `Annotated[str, Option(), SPLITS]`, lists its choices.
     """
     signature = inspect.signature(function, eval_str=True)
     groups: dict[str, tuple[type, list[str]]] = {}
@@ -38,7 +34,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             groups[parameter.name] = parameter.annotation, [flag.name for flag in flags]
             parameters += flags
         else:
-            parameters.append(parameter)
+            kind, flag, *choices = get_args(parameter.annotation)
+            kind = Literal[choices[0]] | None if choices else kind
+            parameters.append(parameter.replace(annotation=Annotated[kind, flag]))
 
     @wraps(function)
     def run(**given: Any) -> None:
@@ -59,17 +57,29 @@ def _flags_of(group: type) -> list[inspect.Parameter]:
 
 def settings_flags() -> list[inspect.Parameter]:
     """Return a flag for each field of `Settings`, and for each option of an objective."""
+    objective: Any = Annotated[
+        Literal[tuple(OBJECTIVES)] | None,
+        Option(
+            help="The loss to train by.",
+            show_default="stay-positive for a given model, else the preset's",
+            rich_help_panel="Settings",
+        ),
+    ]
     owners: dict[str, Any] = {"": Settings, **OBJECTIVES}
     declared: dict[str, dict[str, Any]] = {}
     for owner, kind in owners.items():
         for field in dataclasses.fields(kind):
             if field.name != "objective":
                 declared.setdefault(field.name, {})[owner] = kind
-    return [_flag(name, kinds) for name, kinds in declared.items()]
+    flags = {name: _flag(name, kinds) for name, kinds in declared.items()} | {"objective": objective}
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=flag)
+        for name, flag in flags.items()
+    ]
 
 
-def _flag(name: str, owners: dict[str, Any]) -> inspect.Parameter:
-    """Return the flag of an option, None unless it is given; where its owners differ, the help says how."""
+def _flag(name: str, owners: dict[str, Any]) -> Any:
+    """Return the annotation of an option's flag; where the objectives that have it differ, the help says how."""
     fields = {owner: kind.__dataclass_fields__[name] for owner, kind in owners.items()}
     kind: Any = annotations_of(next(iter(owners.values())))[name]
     if get_origin(kind) in (Union, types.UnionType):
@@ -80,14 +90,13 @@ def _flag(name: str, owners: dict[str, Any]) -> inspect.Parameter:
     text = _merged({owner: described(field) for owner, field in fields.items()}, "{0}: {1}")
     default = {owner: "" if field.default is None else str(field.default) for owner, field in fields.items()}
     dashed = name.replace("_", "-")
-    flag = typer.Option(
+    flag = Option(
         f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}",
         help=f"{text[0].upper() if text[0].isascii() else text[0]}{text[1:]}.",  # ψ is not Ψ
         show_default=_merged(default, "{1} ({0})") or False,
         rich_help_panel="Settings" if "" in owners else f"Options of the objective {' and '.join(owners)}",
     )
-    annotation: Any = Annotated[kind | None, flag]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    return Annotated[kind | None, flag]
 
 
 def _merged(values: dict[str, str], pattern: str) -> str:

@@ -14,6 +14,7 @@ from rich.logging import RichHandler
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+from typer import Option
 
 from staypositive.graph import columns_log
 from staypositive.sharded import is_first
@@ -22,9 +23,9 @@ from staypositive.text import visible, visible_json
 if TYPE_CHECKING:
     import pandas as pd
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
-QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
-VerboseFlag = Annotated[bool, typer.Option("--verbose", "-v", help="Print more about what is done.")]
+JsonFlag = Annotated[bool, Option("--json", help="Print JSON for programs instead of tables.")]
+QuietFlag = Annotated[bool, Option("--quiet", "-q", help="Print results and errors only.")]
+VerboseFlag = Annotated[bool, Option("--verbose", "-v", help="Print more about what is done.")]
 
 
 class Console:

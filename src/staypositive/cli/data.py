@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from staypositive.cli.command import command
 from staypositive.cli.console import Console
@@ -46,9 +47,7 @@ def datasets(context: typer.Context) -> None:
 
     Examples:
       staypositive datasets
-
       staypositive datasets show WN11
-
       staypositive datasets clean my-folder --out my-clean-folder
 
     """
@@ -88,7 +87,7 @@ def fetch_dataset(data: DataArgument, console: Console = Console()) -> None:
 @command
 def clean_dataset(
     data: DataArgument,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the cleaned graph.")],
+    out: Annotated[Path, Option("--out", "-o", help="Folder for the cleaned graph.")],
     reading: Reading,
     console: Console = Console(),
 ) -> None:
@@ -118,18 +117,18 @@ def _describe(graph: KnowledgeGraph, console: Console) -> None:
 @command
 def ingest_command(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILES...", help="Shards: files, quoted patterns, or folders of them.")
+        list[str], Argument(metavar="FILES...", help="Shards: files, quoted patterns, or folders of them.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the ids and labels.")],
+    out: Annotated[Path, Option("--out", "-o", help="Folder for the ids and labels.")],
     memory: Annotated[
-        str, typer.Option(help="Ceiling of memory, beside what Python and its libraries take, e.g. 512MB.")
+        str, Option(help="Ceiling of memory, beside what Python and its libraries take, e.g. 512MB.")
     ] = "2GB",
     hold_out: Annotated[
-        int, typer.Option(min=0, help="Triples to hold out for valid, and as many for test, drawn by hash.")
+        int, Option(min=0, help="Triples to hold out for valid, and as many for test, drawn by hash.")
     ] = 0,
     layout: Layout = Layout(),
-    name: Annotated[str | None, typer.Option(help="Name of the graph.", show_default="the folder's")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a streamed graph that is already there.")] = False,
+    name: Annotated[str | None, Option(help="Name of the graph.", show_default="the folder's")] = None,
+    force: Annotated[bool, Option("--force", help="Replace a streamed graph that is already there.")] = False,
     console: Console = Console(),
 ) -> None:
     """Stream shards (tab-separated text, also packed; Parquet; .npy of ids) into ids and labels on disk.
@@ -141,7 +140,6 @@ def ingest_command(
 
     Examples:
       staypositive ingest 'shards/*.parquet' --out graphs/large --memory 2GB --hold-out 10000
-
       staypositive train graphs/large --model simple --dim 32 --batch-size 16384 --epochs 5 --out runs/large
 
     """
@@ -186,16 +184,16 @@ def ingest_command(
 @command
 def export_command(
     run: RunArgument,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder; for npz and onnx, the file.")],
-    what: Annotated[Literal["embeddings", "graph", "scorer"], typer.Option(help="What to export.")] = "embeddings",
+    out: Annotated[Path, Option("--out", "-o", help="Folder; for npz and onnx, the file.")],
+    what: Annotated[Literal["embeddings", "graph", "scorer"], Option(help="What to export.")] = "embeddings",
     format: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="; ".join(f"{kind}: {', '.join(formats)}" for kind, formats in FORMATS.items()) + ".",
             show_default="the first",
         ),
     ] = None,
-    base: Annotated[str, typer.Option(help="What IRIs of labels that are none begin with, in N-Triples.")] = BASE,
+    base: Annotated[str, Option(help="What IRIs of labels that are none begin with, in N-Triples.")] = BASE,
     console: Console = Console(),
 ) -> None:
     """Write a run's embeddings, its graph, or its scorer as an ONNX graph.
@@ -205,9 +203,7 @@ def export_command(
 
     Examples:
       staypositive export runs/geo --what embeddings --format word2vec --out vectors
-
       staypositive export runs/geo --what graph --format nt --out geo-rdf
-
       staypositive export runs/geo --what scorer --out geo.onnx
 
     """
@@ -227,14 +223,10 @@ def export_command(
 
 @command
 def import_pykeen_command(
-    source: Annotated[
-        Path, typer.Argument(help="Folder that PyKEEN saved, with weights in safetensors, or such a file.")
-    ],
+    source: Annotated[Path, Argument(help="Folder that PyKEEN saved, with weights in safetensors, or such a file.")],
     out: RunFolderFlag,
-    dataset: Annotated[
-        str | None, typer.Option(help="PyKEEN's name of the dataset, for validation and test.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="Which model it is, where the file does not say.")] = None,
+    dataset: Annotated[str | None, Option(help="PyKEEN's name of the dataset, for validation and test.")] = None,
+    model: Annotated[str | None, Option(help="Which model it is, where the file does not say.")] = None,
     console: Console = Console(),
 ) -> None:
     """Turn a DistMult, SimplE, ComplEx, HolE, RESCAL or CP that PyKEEN trained into a run, with equal scores.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from staypositive.cli.console import Console
 from staypositive.completion import complete_data, complete_run
@@ -20,21 +21,21 @@ if TYPE_CHECKING:
 
 RunArgument = Annotated[
     Path,
-    typer.Argument(
+    Argument(
         help="Folder of a run, made by `staypositive train`, or geo-demo, which the package holds.",
         autocompletion=complete_run,
     ),
 ]
 DataArgument = Annotated[
     str,
-    typer.Argument(
+    Argument(
         help="A dataset's name, a folder of splits, one file of triples (text, Parquet, RDF), or a SPARQL endpoint.",
         autocompletion=complete_data,
     ),
 ]
-PriorFlag = Annotated[float | None, typer.Option(help="Share of true triples to assume.", show_default="the run's")]
-RunFolderFlag = Annotated[Path, typer.Option("--out", "-o", help="Folder for the new run.")]
-ForceFlag = Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")]
+PriorFlag = Annotated[float | None, Option(help="Share of true triples to assume.", show_default="the run's")]
+RunFolderFlag = Annotated[Path, Option("--out", "-o", help="Folder for the new run.")]
+ForceFlag = Annotated[bool, Option("--force", help="Replace a run that is already there.")]
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,10 @@ class Output:
     """Where rows go: to a file, or else to standard output as a table."""
 
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the rows to a .tsv, .csv, .parquet or .nt file.")
+        Path | None, Option("--out", "-o", help="Write the rows to a .tsv, .csv, .parquet or .nt file.")
     ] = None
     spreadsheet_safe: Annotated[
-        bool,
-        typer.Option("--spreadsheet-safe", help="Put ' before labels of a CSV or TSV that a spreadsheet would run."),
+        bool, Option("--spreadsheet-safe", help="Put ' before labels of a CSV or TSV that a spreadsheet would run.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class Layout:
 
     header: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--header/--no-header",
             help="Whether text files begin with column names.",
             show_default="looked at: head, relation and tail, or names like these, in any order",
@@ -78,7 +78,7 @@ class Layout:
     ] = None
     columns: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--columns",
             metavar="ROLE=COLUMN,...",
             help="Which column is what, by name or number: subject=Name,predicate=Eigenschaft,object=3. Roles: head, "
@@ -86,13 +86,11 @@ class Layout:
         ),
     ] = None
     skip_blank: Annotated[
-        bool, typer.Option("--skip-blank", help="Leave out, and count, rows with an empty head, relation or tail.")
+        bool, Option("--skip-blank", help="Leave out, and count, rows with an empty head, relation or tail.")
     ] = False
     na: Annotated[
         str | None,
-        typer.Option(
-            "--na", metavar="TEXT,...", help='Cells that hold no value, e.g. "N/A,-"; such rows are left out.'
-        ),
+        Option("--na", metavar="TEXT,...", help='Cells that hold no value, e.g. "N/A,-"; such rows are left out.'),
     ] = None
 
     def options(self) -> dict[str, Any]:
@@ -110,27 +108,26 @@ class Reading(Layout):
 
     split: Annotated[
         str | None,
-        typer.Option("--split", metavar="TRAIN,VALID,TEST", help="Shares to split one file by, e.g. 0.8,0.1,0.1."),
+        Option("--split", metavar="TRAIN,VALID,TEST", help="Shares to split one file by, e.g. 0.8,0.1,0.1."),
     ] = None
-    split_seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the split of one file.", show_default="--seed")
-    ] = None
+    split_seed: Annotated[int | None, Option(min=0, help="Seed of the split of one file.", show_default="--seed")] = (
+        None
+    )
     query: Annotated[
-        str | None,
-        typer.Option(help="SELECT or CONSTRUCT query for an endpoint, or a file with one.", rich_help_panel=RDF),
+        str | None, Option(help="SELECT or CONSTRUCT query for an endpoint, or a file with one.", rich_help_panel=RDF)
     ] = None
-    page: Annotated[int, typer.Option(min=1, help="Rows per request to an endpoint.", rich_help_panel=RDF)] = 10_000
+    page: Annotated[int, Option(min=1, help="Rows per request to an endpoint.", rich_help_panel=RDF)] = 10_000
     timeout: Annotated[
-        float, typer.Option(help="Seconds that one page of an endpoint's answer may take.", rich_help_panel=RDF)
+        float, Option(help="Seconds that one page of an endpoint's answer may take.", rich_help_panel=RDF)
     ] = 60.0
     literals: Annotated[
-        bool, typer.Option("--literals", help="Keep statements about literals too.", rich_help_panel=RDF)
+        bool, Option("--literals", help="Keep statements about literals too.", rich_help_panel=RDF)
     ] = False
     blank_nodes: Annotated[
-        bool, typer.Option("--blank-nodes/--no-blank-nodes", help="Keep blank nodes.", rich_help_panel=RDF)
+        bool, Option("--blank-nodes/--no-blank-nodes", help="Keep blank nodes.", rich_help_panel=RDF)
     ] = True
     shorten: Annotated[
-        bool, typer.Option("--shorten", help="Shorten IRIs by the file's own prefixes.", rich_help_panel=RDF)
+        bool, Option("--shorten", help="Shorten IRIs by the file's own prefixes.", rich_help_panel=RDF)
     ] = False
 
     def load(self, data: str, seed: int = 0) -> KnowledgeGraph:

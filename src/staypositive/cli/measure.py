@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from staypositive.cli.command import command
 from staypositive.cli.console import Console
@@ -18,26 +18,18 @@ from staypositive.probability import CALIBRATORS
 from staypositive.run import Run, is_packaged, load_run, ranking_report, sampled_report
 from staypositive.sharded import is_first, is_launched, keep_metrics, open_sharded, open_world, own_device
 
-if TYPE_CHECKING:
-    SplitName: TypeAlias = str
-    MethodName: TypeAlias = str
-else:  # the names that exist, so that --help lists them
-    SplitName = Literal[SPLITS]
-    MethodName = Literal[("auto", *CALIBRATORS)]
-
 
 @command
 def evaluate_command(
     run: RunArgument,
-    split: Annotated[SplitName, typer.Option(help="The split to measure.")] = "test",
-    ranking: Annotated[bool, typer.Option(help="Rank each fact among all entities.")] = True,
+    split: Annotated[str, Option(help="The split to measure."), SPLITS] = "test",
+    ranking: Annotated[bool, Option(help="Rank each fact among all entities.")] = True,
     sampled: Annotated[
-        int | None,
-        typer.Option(min=1, help="Rank against this number of drawn entities instead: for very large graphs."),
+        int | None, Option(min=1, help="Rank against this number of drawn entities instead: for very large graphs.")
     ] = None,
-    per_relation: Annotated[bool, typer.Option("--per-relation", help="Show metrics per relation too.")] = False,
+    per_relation: Annotated[bool, Option("--per-relation", help="Show metrics per relation too.")] = False,
     memory_mb: Annotated[
-        int, typer.Option("--memory-mb", min=1, help="Ceiling for scores held at once, in MiB.")
+        int, Option("--memory-mb", min=1, help="Ceiling for scores held at once, in MiB.")
     ] = DEFAULT_MEMORY // 2**20,
     console: Console = Console(),
 ) -> None:
@@ -48,11 +40,8 @@ def evaluate_command(
 
     Examples:
       staypositive evaluate runs/geo --per-relation
-
       staypositive evaluate runs/geo --split valid --json
-
       staypositive evaluate runs/large --sampled 1000
-
       torchrun --nproc-per-node 4 -m staypositive evaluate runs/in-shards
 
     """
@@ -101,7 +90,7 @@ def keep_results(run: Run, folder: Path, console: Console) -> None:
 def calibrate_command(
     run: RunArgument,
     method: Annotated[
-        MethodName, typer.Option(help="How to calibrate; auto: what suits the objective and the labels.")
+        str, Option(help="How to calibrate; auto: what suits the objective and the labels."), ("auto", *CALIBRATORS)
     ] = "auto",
     console: Console = Console(),
 ) -> None:
@@ -112,7 +101,6 @@ def calibrate_command(
 
     Examples:
       staypositive calibrate runs/geo --method isotonic
-
       staypositive calibrate runs/geo --method posterior
 
     """
@@ -136,11 +124,11 @@ def calibrate_command(
 @command
 def stats_command(
     run: RunArgument,
-    threshold: Annotated[float, typer.Option(help="Count triples of at least this probability.")] = 0.5,
+    threshold: Annotated[float, Option(help="Count triples of at least this probability.")] = 0.5,
     prior: PriorFlag = None,
-    samples: Annotated[int, typer.Option(min=1, help="Triples drawn per relation for the estimate.")] = 100_000,
-    exact: Annotated[bool, typer.Option("--exact", help="Count them all too: |E|² scores per relation.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    samples: Annotated[int, Option(min=1, help="Triples drawn per relation for the estimate.")] = 100_000,
+    exact: Annotated[bool, Option("--exact", help="Count them all too: |E|² scores per relation.")] = False,
+    seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
     output: Output = Output(),
     console: Console = Console(),
 ) -> None:
@@ -150,7 +138,6 @@ def stats_command(
 
     Examples:
       staypositive stats runs/geo
-
       staypositive stats runs/geo --threshold 0.9 --prior 0.01 --exact
 
     """
@@ -165,19 +152,19 @@ def stats_command(
 @command
 def report_command(
     run: RunArgument,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("report.html"),
+    out: Annotated[Path, Option("--out", "-o", help="The file to write.")] = Path("report.html"),
     split: Annotated[
-        str | None, typer.Option(help="Split to show quality on.", show_default="test, or valid where test is empty")
+        str | None, Option(help="Split to show quality on.", show_default="test, or valid where test is empty")
     ] = None,
     prior: Annotated[
         float | None,
-        typer.Option(help="Share of true triples to assume for new facts.", show_default="each relation's density"),
+        Option(help="Share of true triples to assume for new facts.", show_default="each relation's density"),
     ] = None,
     samples: Annotated[
-        int, typer.Option(min=2, help="Pairs per relation, at most, to estimate score statistics from.")
+        int, Option(min=2, help="Pairs per relation, at most, to estimate score statistics from.")
     ] = 20_000,
-    points: Annotated[int, typer.Option(min=2, help="Entities drawn on the map, at most.")] = 3000,
-    seed: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
+    points: Annotated[int, Option(min=2, help="Entities drawn on the map, at most.")] = 3000,
+    seed: Annotated[int, Option(help="Seed of what is drawn.")] = 0,
     console: Console = Console(),
 ) -> None:
     """Write one HTML page about a run: training, ranking, probabilities, statistics, map, predictions, settings.
@@ -186,7 +173,6 @@ def report_command(
 
     Examples:
       staypositive report geo-demo
-
       staypositive report runs/mine --out mine.html --split valid --prior 0.01
 
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from staypositive.cli.command import command
 from staypositive.cli.console import Console
@@ -20,18 +20,16 @@ MOST = 1e15
 
 @command
 def plan_command(
-    entities: Annotated[
-        float | None, typer.Option(help="Entities, e.g. 86e6; without it, three known graphs.")
-    ] = None,
-    relations: Annotated[float, typer.Option(help="Relations.")] = 1000,
-    triples: Annotated[float | None, typer.Option(help="Training triples.", show_default="10 per entity")] = None,
-    dim: Annotated[int, typer.Option(help="Width of one block of an embedding row.")] = 100,
-    model: Annotated[str, typer.Option(help="The bilinear model.")] = "simple",
-    batch_size: Annotated[int, typer.Option(help="Batch size: facts per step, on each GPU.")] = 65536,
-    gpus: Annotated[str, typer.Option(help="Numbers of GPUs to plan for.")] = "1,2,4,8,16,32,64",
-    optimiser: Annotated[str, typer.Option(help="adagrad or adagrad-rowwise.")] = "adagrad",
-    precision: Annotated[str, typer.Option(help="float32 or bfloat16: how rows are kept.")] = "float32",
-    device_memory: Annotated[float | None, typer.Option(help="Memory of a GPU in GB.", show_default="141")] = None,
+    entities: Annotated[float | None, Option(help="Entities, e.g. 86e6; without it, three known graphs.")] = None,
+    relations: Annotated[float, Option(help="Relations.")] = 1000,
+    triples: Annotated[float | None, Option(help="Training triples.", show_default="10 per entity")] = None,
+    dim: Annotated[int, Option(help="Width of one block of an embedding row.")] = 100,
+    model: Annotated[str, Option(help="The bilinear model.")] = "simple",
+    batch_size: Annotated[int, Option(help="Batch size: facts per step, on each GPU.")] = 65536,
+    gpus: Annotated[str, Option(help="Numbers of GPUs to plan for.")] = "1,2,4,8,16,32,64",
+    optimiser: Annotated[str, Option(help="adagrad or adagrad-rowwise.")] = "adagrad",
+    precision: Annotated[str, Option(help="float32 or bfloat16: how rows are kept.")] = "float32",
+    device_memory: Annotated[float | None, Option(help="Memory of a GPU in GB.", show_default="141")] = None,
     console: Console = Console(),
 ) -> None:
     """Predict memory, traffic and time per epoch of stay-positive training, on one GPU and on many.
@@ -43,9 +41,7 @@ def plan_command(
 
     Examples:
       staypositive plan
-
       staypositive plan --entities 86e6 --relations 14824 --triples 338e6 --dim 200 --gpus 4,8
-
       staypositive plan --entities 1e9 --dim 50 --optimiser adagrad-rowwise --precision bfloat16
 
     """
@@ -105,7 +101,7 @@ def _row(plan: Plan) -> list[Any]:
     share = f"{plan.exchange_seconds / step:.0%}"
     return [
         plan.gpus, *map(_short, sizes), plan.fits, *map(_short, traffic), _short(1e3 * step), share,
-        _short(plan.epoch_seconds), _short(plan.triples_per_second / 1e6),
+        _short(plan.epoch_seconds), _short(plan.triples_per_second / 1e6)
     ]  # fmt: skip
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from staypositive.cli.command import command
 from staypositive.cli.console import Console
@@ -27,33 +27,24 @@ from staypositive.run import (
 )
 from staypositive.sharded import gather_run, is_launched
 
-if TYPE_CHECKING:
-    ChooseName: TypeAlias = str
-else:
-    ChooseName = Literal[ENSEMBLE_CHOICES]
-
 
 @command
 def ensemble_command(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of two runs or more, of the same graph.")],
+    runs: Annotated[list[Path], Argument(help="Folders of two runs or more, of the same graph.")],
     out: RunFolderFlag,
     force: ForceFlag = False,
     weights: Annotated[
-        str | None,
-        typer.Option(metavar="W,W,...", help="The runs' weights.", show_default="chosen on validation facts"),
+        str | None, Option(metavar="W,W,...", help="The runs' weights.", show_default="chosen on validation facts")
     ] = None,
     backward_weight: Annotated[
         float | None,
-        typer.Option(help="Weight of facts read backwards in ranking; with --weights.", show_default="0, or chosen"),
+        Option(help="Weight of facts read backwards in ranking; with --weights.", show_default="0, or chosen"),
     ] = None,
     choose: Annotated[
-        ChooseName,
-        typer.Option(help="Metric to choose weights by: MRR, or the NLL that the posterior expects."),
+        str, Option(help="Choose weights by MRR or by the NLL that the posterior expects."), ENSEMBLE_CHOICES
     ] = "mrr",
-    facts: Annotated[
-        int, typer.Option(min=1, help="Validation facts to choose weights by, at most.")
-    ] = ENSEMBLE_FACTS,
-    evaluate: Annotated[bool, typer.Option(help="Measure the test split of the ensemble.")] = True,
+    facts: Annotated[int, Option(min=1, help="Validation facts to choose weights by, at most.")] = ENSEMBLE_FACTS,
+    evaluate: Annotated[bool, Option(help="Measure the test split of the ensemble.")] = True,
     console: Console = Console(),
 ) -> None:
     """Combine trained runs into an ensemble that often ranks better, and is better calibrated, than each of them.
@@ -66,9 +57,7 @@ def ensemble_command(
 
     Examples:
       staypositive train geo --model complex --objective second-moment --dim 64 --seed 0 --out runs/a
-
       staypositive train geo --model cp --objective second-moment --dim 64 --seed 1 --out runs/b
-
       staypositive ensemble runs/a runs/b --out runs/both
 
     """
@@ -114,16 +103,16 @@ def _say_gain(ensemble: Run, choose: str, console: Console) -> None:
 @command
 def extend_command(
     run: RunArgument,
-    facts: Annotated[Path, typer.Argument(help="File of facts: head, relation, tail; tab-separated, .csv or .gz.")],
+    facts: Annotated[Path, Argument(help="File of facts: head, relation, tail; tab-separated, .csv or .gz.")],
     out: RunFolderFlag,
     force: ForceFlag = False,
     layout: Layout = Layout(),
     ridge: Annotated[
-        float, typer.Option(help="How strongly few facts are held back; 1 weighs a typical row as a missed fact.")
+        float, Option(help="How strongly few facts are held back; 1 weighs a typical row as a missed fact.")
     ] = RIDGE,
     unobserved_weight: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Weight w0 of unobserved triples, relative to facts.",
             show_default=f"as a second-moment run was trained, else {UNOBSERVED_WEIGHT}",
         ),
@@ -139,7 +128,6 @@ def extend_command(
 
     Examples:
       staypositive extend runs/geo new-facts.tsv --out runs/geo-grown
-
       staypositive predict runs/geo-grown --head Atlantis --relation borders
 
     """
@@ -164,7 +152,7 @@ def gather_command(
     run: RunArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Folder for the run.", show_default="its own, and its shards are removed"),
+        Option("--out", "-o", help="Folder for the run.", show_default="its own, and its shards are removed"),
     ] = None,
     console: Console = Console(),
 ) -> None:
@@ -176,7 +164,6 @@ def gather_command(
 
     Examples:
       staypositive gather runs/large
-
       staypositive gather runs/large --out runs/whole
 
     """

@@ -9,14 +9,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any
 
-import typer
+from typer import Option
 
-from staypositive.cli.command import ObjectiveName, command
+from staypositive import sharded
+from staypositive.cli.command import command
 from staypositive.cli.console import Console
 from staypositive.cli.flags import DataArgument, Reading
-from staypositive.cli.stopping import StopSignals, WhereToBegin, stoppable
+from staypositive.cli.stopping import WhereToBegin, stoppable
 from staypositive.cli.tables import evaluation_tables
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.graph import KnowledgeGraph, StreamedSplit
@@ -36,43 +37,22 @@ from staypositive.run import (
     resolve_device,
     settings_for,
 )
-from staypositive.sharded import (
-    ShardedRun,
-    fit_sharded,
-    is_first,
-    is_launched,
-    leave_in_shards,
-    open_world,
-    remove_checkpoints,
-    restarts,
-    shards_of,
-)
-from staypositive.training import Callback, ProgressBar
-
-if TYPE_CHECKING:
-    CalibrateName: TypeAlias = str
-    PresetName: TypeAlias = str
-else:  # the names that exist, so that --help lists them
-    CalibrateName = Literal[("auto", "none", *CALIBRATORS)]
-    PresetName = Literal[PRESETS]
+from staypositive.training import Callback, ProgressBar, StopSignals
 
 
 @command
 def train_command(
     data: DataArgument,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the run.", show_default="runs/NAME")
-    ] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="Folder for the run.", show_default="runs/NAME")] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a run or a stopped training that is already there.")
+        bool, Option("--force", help="Replace a run or a stopped training that is already there.")
     ] = False,
     resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Resume a training that was stopped or killed; begin if there is none."),
+        bool, Option("--resume", help="Resume a training that was stopped or killed; begin if there is none.")
     ] = False,
     checkpoint_every: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="EPOCHS|TIME",
             help="How often to save a checkpoint: 5 (epochs), 30s, 10m, 2h.",
             show_default=DEFAULT_EVERY,
@@ -80,29 +60,27 @@ def train_command(
     ] = None,
     reading: Reading = Reading(),
     calibrate: Annotated[
-        CalibrateName,
-        typer.Option(help="Calibrator to fit on validation; auto: what suits the objective and the labels."),
+        str,
+        Option(help="Calibrator to fit on validation; auto: what suits the objective and the labels."),
+        ("auto", "none", *CALIBRATORS),
     ] = "auto",
-    evaluate: Annotated[bool, typer.Option(help="Measure the test split after training.")] = True,
+    evaluate: Annotated[bool, Option(help="Measure the test split after training.")] = True,
     start_from: Annotated[
-        Path | None, typer.Option(help="Run of the same model and dim whose rows to start from, by label.")
+        Path | None, Option(help="Run of the same model and dim whose rows to start from, by label.")
     ] = None,
     track: Annotated[
         list[str] | None,
-        typer.Option(metavar="TRACKER", help="Log training to jsonl:FILE, tensorboard:FOLDER or mlflow:URI."),
+        Option(metavar="TRACKER", help="Log training to jsonl:FILE, tensorboard:FOLDER or mlflow:URI."),
     ] = None,
     console: Console = Console(),
     preset: Annotated[
-        PresetName,
-        typer.Option(
+        str,
+        Option(
             help="Settings that are not given: auto chooses by the graph's size, unless --model or --objective is "
             "given; paper is SimplE by stay-positive."
         ),
+        PRESETS,
     ] = "auto",
-    objective: Annotated[
-        ObjectiveName | None,
-        typer.Option(help="The loss to train by.", show_default="stay-positive for a given model, else the preset's"),
-    ] = None,
     **settings: Any,
 ) -> None:
     """Train on a graph's facts, calibrate, measure, and save the run.
@@ -113,34 +91,27 @@ def train_command(
 
     Examples:
       staypositive train geo
-
       staypositive train my-triples.tsv --model simple --dim 200 --dropout 0.4 --out runs/mine
-
       staypositive train WN18AM --model distmult --objective negative-sampling --negatives 10
-
       torchrun --nproc-per-node 4 -m staypositive train geo
-
       staypositive train http://localhost:7878/query --query "SELECT ?s ?p ?o { ?s ?p ?o }"
-
       staypositive train geo --track tensorboard:logs --track jsonl:log.jsonl
-
       staypositive train grown.tsv --start-from runs/mine --model simple --dim 200 --epochs 20 --out runs/grown
-
       staypositive train geo --epochs 5000 --resume
 
     """
-    given = {key: value for key, value in {"objective": objective, **settings}.items() if value is not None}
+    given = {name: value for name, value in settings.items() if value is not None}
     check_given(preset, given)
     graph = reading.load(data, given.get("seed", 0))
     device = resolve_device(given.get("device", "auto"))
-    chosen = settings_for(graph, device, preset=preset, exact=is_launched(), **given)
+    chosen = settings_for(graph, device, preset=preset, exact=sharded.is_launched(), **given)
     if calibrate not in ("auto", "none", "posterior") and not (graph.valid.has_negatives and len(graph.valid.facts)):
         raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
     if force and resume:
         raise SettingError("--force begins anew and --resume continues; give one of them")
     folder = TrainingFolder(out or Path("runs") / graph.name)
     job = Job(graph, chosen, preset_of(preset, given), folder, calibrate, evaluate, track or (), console)
-    if is_launched():
+    if sharded.is_launched():
         _require_shardable(chosen, {"--start-from": start_from, "--checkpoint-every": checkpoint_every})
         _train_sharded(job, force, resume)
     else:
@@ -178,7 +149,7 @@ class Job:
     def trackers(self) -> Iterator[list[Tracker]]:
         """Open the trackers, and close those whose training is cut short."""
         about = {"graph": self.graph.name, **self.settings.as_dict()}
-        trackers = [make_tracker(text, about) for text in (self.track if is_first() else ())]
+        trackers = [make_tracker(text, about) for text in (self.track if sharded.is_first() else ())]
         try:
             yield trackers
         finally:
@@ -264,18 +235,18 @@ def _train_sharded(job: Job, force: bool, resume: bool) -> None:
 
     Checkpoints lie beside the run's folder until it is saved. A restart by torchrun resumes from them, forced or not.
     """
-    folder, checkpoints = job.folder, shards_of(job.folder.path)
+    folder, checkpoints = job.folder, sharded.shards_of(job.folder.path)
     if not folder.is_in_shards:  # which does not matter: its training resumes, or ends as it did
         if resume and folder.has_run:
             job.console.say(f"{folder} holds the finished run: nothing is left to do")
             return
         folder.require_free(force)
     job.announce()
-    with job.trackers() as trackers, open_world(job.settings.device) as world:
+    with job.trackers() as trackers, sharded.open_world(job.settings.device) as world:
         job.console.say(f"{world.size} processes by {world.backend}; checkpoints in {checkpoints}")
-        trained = fit_sharded(
+        trained = sharded.fit_sharded(
             job.graph, job.settings, world,
-            checkpoints=checkpoints, fresh=force and not restarts(), callbacks=[*trackers, *job.bars],
+            checkpoints=checkpoints, fresh=force and not sharded.restarts(), callbacks=[*trackers, *job.bars],
         )  # fmt: skip
         ranks = {"test": trained.rank("test")} if job.evaluate and len(job.graph.test.facts) else {}
         fits = trained.fits()
@@ -287,13 +258,13 @@ def _train_sharded(job: Job, force: bool, resume: bool) -> None:
         run.ranks |= ranks
         job.finish(run)
         job.report(run)
-        remove_checkpoints(checkpoints)
+        sharded.remove_checkpoints(checkpoints)
 
 
-def _leave_in_shards(job: Job, trained: ShardedRun, metrics: dict[str, Any]) -> None:
+def _leave_in_shards(job: Job, trained: sharded.ShardedRun, metrics: dict[str, Any]) -> None:
     """Keep all of the run but its weights, which stay in the last checkpoint."""
-    folder, shards = job.folder, shards_of(job.folder.path)
-    leave_in_shards(trained, folder.path, metrics)
+    folder, shards = job.folder, sharded.shards_of(job.folder.path)
+    sharded.leave_in_shards(trained, folder.path, metrics)
     job.console.say(
         f"the whole table does not fit in memory here: {folder} is kept with its weights in shards, in {shards}",
         f"next: torchrun ... -m staypositive evaluate or discover {folder}, or staypositive gather {folder}",

@@ -5,40 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
+from typer import Option
 
-from staypositive.cli.command import ObjectiveName, command
+from staypositive.cli.command import command
 from staypositive.cli.console import Console
 from staypositive.cli.flags import DataArgument, Reading
-from staypositive.errors import SettingError
-from staypositive.graph import KnowledgeGraph
 
 
 @command
 def tune_command(
     data: DataArgument,
     space: Annotated[
-        Path | None, typer.Option(help="TOML file of the space.", show_default="a space for the objective")
+        Path | None, Option(help="TOML file of the space.", show_default="a space for the objective")
     ] = None,
-    preset: Annotated[Literal["paper"] | None, typer.Option(help="The paper's grid in place of a file.")] = None,
-    sampler: Annotated[
-        Literal["tpe", "grid"], typer.Option(help="How settings are chosen; a preset is a grid.")
-    ] = "tpe",
+    preset: Annotated[Literal["paper"] | None, Option(help="The paper's grid in place of a file.")] = None,
+    sampler: Annotated[Literal["tpe", "grid"], Option(help="How settings are chosen; a preset is a grid.")] = "tpe",
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Trials in all, earlier ones included.", show_default="50, or the grid")
+        int | None, Option(min=1, help="Trials in all, earlier ones included.", show_default="50, or the grid")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes that share the work.")] = 1,
-    prune: Annotated[bool, typer.Option(help="End trials that lag behind the median.")] = True,
-    study: Annotated[str, typer.Option(help="Name of the study; the same name resumes it.")] = "tune",
+    jobs: Annotated[int, Option(min=1, help="Processes that share the work.")] = 1,
+    prune: Annotated[bool, Option(help="End trials that lag behind the median.")] = True,
+    study: Annotated[str, Option(help="Name of the study; the same name resumes it.")] = "tune",
     storage: Annotated[
-        str | None, typer.Option(help="Where trials are kept: sqlite:///FILE.", show_default="study.db in --out")
+        str | None, Option(help="Where trials are kept: sqlite:///FILE.", show_default="study.db in --out")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for results.", show_default="runs/tune-NAME")
+        Path | None, Option("--out", "-o", help="Folder for results.", show_default="runs/tune-NAME")
     ] = None,
     reading: Reading = Reading(),
     console: Console = Console(),
-    objective: Annotated[ObjectiveName | None, typer.Option(help="The loss to train by.")] = None,
     **settings: Any,
 ) -> None:
     """Search settings by validation: TPE or a grid, with pruning, in several processes, resumable.
@@ -48,18 +43,17 @@ def tune_command(
 
     Examples:
       staypositive tune geo --model complex --epochs 30 --validate-every 5 --trials 20
-
       staypositive tune geo --space space.toml --jobs 2 --study first --storage sqlite:///searches.db
-
       staypositive tune WN18AM --preset paper --model simple
 
     """
     from staypositive.reports import train_command
-    from staypositive.tuning import tune, write_best, write_study_page
+    from staypositive.tuning import choose_space, tune, write_best, write_study_page
 
+    objective = settings.pop("objective")
     fixed = {name: value for name, value in settings.items() if value is not None}
     graph = reading.load(data, fixed.get("seed", 0))
-    wanted = _space(graph, space, preset, objective).with_fixed(**fixed)
+    wanted = choose_space(graph, space, preset, objective).with_fixed(**fixed)
     sampler = "grid" if preset else sampler
     folder = out or Path("runs") / f"tune-{graph.name}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,16 +72,3 @@ def tune_command(
     best = {**wanted.fixed, **found.study.best_params}
     console.result({"value": found.value, "monitor": found.monitor, "best": best, "command": again,
                     "trials": found.finished, "folder": str(folder)})  # fmt: skip
-
-
-def _space(graph: KnowledgeGraph, path: Path | None, preset: str | None, objective: str | None) -> Any:
-    from staypositive.tuning import default_space, paper_space, read_space
-
-    if path is not None and preset is not None:
-        raise SettingError("give either --space or --preset, not both")
-    if path is not None:
-        found = read_space(path)
-        return found if objective is None else found.with_fixed(objective=objective)
-    if preset is not None:
-        return paper_space(objective or "stay-positive", len(graph.train))
-    return default_space(objective or "stay-positive")

@@ -23,6 +23,7 @@ from staypositive.training.optimisers import (
 )
 from staypositive.training.progress import ProgressBar
 from staypositive.training.state import State
+from staypositive.training.stopping import StopSignals
 from staypositive.training.streaming import FactStream, can_stream
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "ReferenceEngine",
     "RowOptimiser",
     "State",
+    "StopSignals",
     "TrainingResult",
     "TrainingState",
     "Validate",
