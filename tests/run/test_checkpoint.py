@@ -17,10 +17,9 @@ import torch
 import staypositive as sp
 from conftest import planted_graph
 from launching import TESTS
-from staypositive import files
+from staypositive import files, sealed_folder
 from staypositive.models import MODELS
 from staypositive.objectives import OBJECTIVES
-from staypositive.run import sealed_folder
 from staypositive.run.checkpoint import CHECKPOINT, CheckpointFolder, epochs_done
 from staypositive.training import EpochRecord, TrainingState
 
@@ -207,7 +206,7 @@ def test_other_threads_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture
     about = json.loads((tmp_path / manifest["files"]["training.json"]["file"]).read_text("utf-8"))
     about["origin"]["threads"] = other = torch.get_num_threads() + 1
     kept = CHECKPOINT.load(tmp_path)
-    CHECKPOINT.save(tmp_path, kept | {"training.json": sealed_folder.to_json(about)}, "0")
+    CHECKPOINT.save(tmp_path, kept | {"training.json": files.to_json(about)}, "0")
     sp.fit(GRAPH, **SMALL, checkpoint=tmp_path)
     assert f"had threads {other}, now" in caplog.text
     assert "last bits" in caplog.text

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
+from staypositive.files import locked
 from staypositive.graph import KnowledgeGraph, StreamedSplit
 from staypositive.models import JOINED, SLICED, BilinearModel, build_model, resolve_prior_score
 from staypositive.objectives import ENOUGH_FACTS
 from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
 from staypositive.run.cores import SharedCores
-from staypositive.run.locking import locked
 from staypositive.run.measuring import validation_measure
 from staypositive.run.memory import advising
 from staypositive.run.new_entities import carry_over

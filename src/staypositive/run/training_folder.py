@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from staypositive.errors import RunError, SettingError
+from staypositive.files import locked
 from staypositive.graph import KnowledgeGraph
 from staypositive.run.checkpoint import CHECKPOINT, DEFAULT_EVERY, Checkpoint, differences, epochs_done, identity_of
 from staypositive.run.folder import CHECKPOINT_ROOM, RUN, is_in_shards, require_writable
-from staypositive.run.locking import locked
 from staypositive.run.run import Run, load_run
 from staypositive.run.settings import Settings
 

@@ -1,6 +1,6 @@
 """Training by several processes, started by torchrun: entity rows and their optimiser state are spread over them."""
 
-from staypositive.sharded.checkpoint import CheckpointFolder, remove_checkpoints
+from staypositive.sharded.checkpoint import ShardedCheckpointFolder, remove_checkpoints
 from staypositive.sharded.discovery import discover_sharded
 from staypositive.sharded.engine import ShardedEngine
 from staypositive.sharded.fitting import ShardedRun, fit_sharded, new_sharded_engine, shard_model
@@ -9,7 +9,7 @@ from staypositive.sharded.ranking import rank_sampled_sharded, rank_sharded, sco
 from staypositive.sharded.world import World, is_first, is_launched, open_world, own_device, restarts
 
 __all__ = [
-    "CheckpointFolder",
+    "ShardedCheckpointFolder",
     "ShardedEngine",
     "ShardedRun",
     "World",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,12 +18,12 @@ from staypositive.inference import Discovery
 from staypositive.models import BilinearModel, build_model
 from staypositive.models.contract import draw_uniform
 from staypositive.run import Run, Settings, monitor_of
-from staypositive.run.checking import largest_weights, require_bounded
+from staypositive.run.checkpoint import Checkpoint, identity_of
 from staypositive.run.cores import SharedCores
 from staypositive.run.fitting import blank_model, new_optimiser, training_facts, training_weights, use_threads
 from staypositive.run.measuring import FILTERS, require_fewer
 from staypositive.run.provenance import provenance
-from staypositive.sharded.checkpoint import CheckpointFolder
+from staypositive.sharded.checkpoint import ShardedCheckpointFolder
 from staypositive.sharded.discovery import discover_sharded
 from staypositive.sharded.engine import ShardedEngine
 from staypositive.sharded.loop import Training
@@ -33,9 +32,6 @@ from staypositive.sharded.rows import PIECE, gather, rows_of
 from staypositive.sharded.world import World
 from staypositive.training import Callback, TrainingResult
 from staypositive.version import __version__
-
-FREE = ("epochs", "patience", "device", "threads")
-"""Settings that may change between a checkpoint and the training that goes on from it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class ShardedRun:
     model: BilinearModel
     result: TrainingResult
     provenance: dict[str, Any]
-    checkpoints: CheckpointFolder | None = None
+    checkpoints: ShardedCheckpointFolder | None = None
 
     def rank(self, split: str, memory: int = DEFAULT_MEMORY, progress: Callable[[int], Any] | None = None) -> Ranks:
         """Rank both sides of each fact of a split among all entities."""
@@ -117,13 +113,17 @@ def fit_sharded(
     model = shard_model(graph, settings, world)
     engine = new_sharded_engine(graph, settings, model, world)
     monitor = monitor_of(graph, settings)
-    folder = None if checkpoints is None else CheckpointFolder(checkpoints, world, _identity(graph, settings))
+    origin = provenance(graph, world.device, __version__) | {"engine": type(engine).__name__}
+    folder = None
+    if checkpoints is not None:
+        kept = Checkpoint(checkpoints, settings.validate_every)
+        identity = identity_of(settings, graph)
+        folder = ShardedCheckpointFolder(world, kept, identity, origin, engine, monitor)
     training = Training(engine, settings, monitor, _validation(graph, model, world, monitor), folder)
     if folder is not None and fresh:
         folder.remove()
     training.resume()
     begun = len(training.history)
-    origin = provenance(graph, world.device, __version__) | {"engine": type(engine).__name__}
     with SharedCores(world.device).told(engine):
         result = training.run(callbacks if world.rank == 0 else ())
     steps = max(1, (len(result.history) - begun) * engine.batches)
@@ -165,14 +165,6 @@ def hold_share(model: BilinearModel, world: World) -> None:
     count = rows_of(world.rank, world.size, model.n_entities)
     model.entities = nn.Parameter(torch.empty(count, model.entity_width(), device="meta"))
     model.to_empty(device="cpu")
-
-
-def require_bounded_share(model: BilinearModel, world: World) -> None:
-    """Refuse weights that lead to scores which 32 bits cannot hold, whichever processes have their rows."""
-    own = largest_weights(model.entities.detach())
-    of_all = own.new_zeros(world.size, len(own))
-    of_all[world.rank] = own
-    require_bounded(model, world.all_reduce("checkpoint", of_all).amax(0))
 
 
 def new_sharded_engine(
@@ -217,9 +209,3 @@ def _validation(
         return {"mrr": ranking_metrics(rank_sharded(world, model, valid.facts, known))["mrr"]}
 
     return by_nll if monitor == "nll" else by_mrr
-
-
-def _identity(graph: KnowledgeGraph, settings: Settings) -> dict[str, Any]:
-    chosen = {name: value for name, value in settings.as_dict().items() if name not in FREE}
-    identity: dict[str, Any] = json.loads(json.dumps({"graph_sha256": graph.fingerprint, "settings": chosen}))
-    return identity  # as a manifest will say it

@@ -9,15 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from staypositive.errors import DivergedError, RunError
+from staypositive.errors import DivergedError
 from staypositive.run import Settings
-from staypositive.sharded.checkpoint import CheckpointFolder, Tables
+from staypositive.sharded.checkpoint import ShardedCheckpointFolder
 from staypositive.sharded.engine import ShardedEngine
-from staypositive.sharded.manifest import Progress
-from staypositive.training import MONITORS, Callback, EpochRecord, TrainingResult
-
-SLOTS = ("squares", "means")
-"""The tables of state that optimisers keep, each beside a table of weights."""
+from staypositive.training import MONITORS, Callback, EpochRecord, TrainingResult, TrainingState
 
 
 @dataclass
@@ -31,7 +27,7 @@ class Training:
     settings: Settings
     monitor: str
     validate: Callable[[], dict[str, float]] | None
-    folder: CheckpointFolder | None = None
+    folder: ShardedCheckpointFolder | None = None
     history: list[EpochRecord] = field(default_factory=list)
     best_epoch: int = 0
 
@@ -62,25 +58,14 @@ class Training:
 
     def resume(self) -> None:
         """Go back to the newest whole checkpoint, where there is one, whatever number of processes wrote it."""
-        found = None if self.folder is None else self.folder.newest()
-        if found is None:
+        state = None if self.folder is None else self.folder.load()
+        if state is None:
             return
-        sharded, common = self._tables()
-        with found.reading():
-            found.read(self.engine.world, sharded, common)
-            self.engine.generator.set_state(common["generator"])
-        state = found.state
-        validations = [record.validation for record in state.history[state.best_epoch - 1 : state.best_epoch]]
-        expected = len(state.history) * self.engine.batches
-        if state.steps != expected or not all(self.monitor in validation for validation in validations):
-            raise RunError(
-                f"{found.folder} is not a readable checkpoint: expected {expected} steps after {len(state.history)} "
-                f"epochs, the best of them with {self.monitor}, and it has {state.steps}"
-            )
-        self.engine.steps, self.best_epoch = state.steps, state.best_epoch
-        if hasattr(self.engine.optimiser, "steps"):
-            self.engine.optimiser.steps = state.optimiser_steps
+        self.engine.restore(state.engine)
         self.history = list(state.history)
+        self.best_epoch = max((record.epoch for record in state.history if record.is_best), default=0)
+        for name, weight in state.best_weights.items():
+            self.best[name].copy_(weight)
 
     def _epoch(self) -> tuple[EpochRecord, bool]:
         """Go once through the facts, and validate where that is due; return whether it was."""
@@ -115,20 +100,9 @@ class Training:
         return patience is not None and self.best_epoch > 0 and waited >= patience * self.settings.validate_every
 
     def _save(self) -> None:
-        if self.folder is None:
-            return
-        taken, history = getattr(self.engine.optimiser, "steps", 0), tuple(self.history)
-        self.folder.save(*self._tables(), Progress(self.engine.steps, taken, self.best_epoch, history))
+        if self.folder is not None:
+            best = self.best if self.best_epoch else {}
+            self.folder.save(TrainingState(self.engine.state(), best, tuple(self.history)))
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: weight.data for name, weight in self.engine.model.named_parameters()}
-
-    def _tables(self) -> tuple[Tables, Tables]:
-        """Return the live tables that make up the state: those of which each process has its rows, and the rest."""
-        optimiser = self.engine.optimiser
-        groups = {"weights": self._weights(), "best": self.best}
-        groups |= {slot: getattr(optimiser, slot) for slot in SLOTS if hasattr(optimiser, slot)}
-        tables = {f"{group}.{name}": table for group, own in groups.items() for name, table in own.items()}
-        sharded = {name: table for name, table in tables.items() if name.endswith(".entities")}
-        common = {name: table for name, table in tables.items() if name not in sharded}
-        return sharded, common | {"generator": self.engine.generator.get_state()}
