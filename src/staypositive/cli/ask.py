@@ -32,20 +32,17 @@ def predict_command(
     head: Annotated[str | None, HEAD] = None,
     relation: Annotated[str | None, RELATION] = None,
     tail: Annotated[str | None, TAIL] = None,
-    queries: Annotated[
-        Path | None, Option("--queries", help="File of queries: triples with ? for the missing part.")
-    ] = None,
-    similar: Annotated[str | None, Option("--similar", help="Entities most like this one, instead.")] = None,
+    queries: Annotated[Path | None, Option(help="File of queries: triples with ? for the missing part.")] = None,
+    similar: Annotated[str | None, Option(help="Entities most like this one, instead.")] = None,
     top: Annotated[int, Option("--top", "-n", min=1, help="Answers per query.")] = 10,
-    exclude_known: Annotated[bool, Option("--exclude-known", help="Leave out facts of the graph.")] = False,
-    exclude_self: Annotated[bool, Option("--exclude-self", help="Leave out the entity that is asked about.")] = False,
+    exclude_known: Annotated[bool, Option(help="Leave out facts of the graph.")] = False,
+    exclude_self: Annotated[bool, Option(help="Leave out the entity that is asked about.")] = False,
     candidates: Annotated[
-        str | None, Option(help="'range' (entities the relation has in train) or a file with a label per line.")
+        str | None, Option(help="'range' (of the relation, in train), or a file with a label per line.")
     ] = None,
     prior: PriorFlag = None,
     coverage: Annotated[
-        float | None,
-        Option(help="Give a prediction set, which holds the true answer with this probability, e.g. 0.9."),
+        float | None, Option(help="Give a set of new answers with the true one at this probability, e.g. 0.9.")
     ] = None,
     output: Output = Output(),
     console: Console = Console(),
@@ -104,9 +101,7 @@ def discover_command(
     top: Annotated[int | None, Option(min=1, help="Keep only this many, the most likely.")] = None,
     prior: PriorFlag = None,
     relations: Annotated[str | None, Option(help="Relations to look at, separated by commas.")] = None,
-    all_pairs: Annotated[
-        bool, Option("--all-pairs", help="Pair all entities, not only a relation's domain and range.")
-    ] = False,
+    all_pairs: Annotated[bool, Option(help="Pair all entities, not only domain and range.")] = False,
     output: Output = Output(),
     console: Console = Console(),
 ) -> None:
@@ -182,12 +177,10 @@ def serve_command(
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     token: Annotated[
-        str | None, Option(envvar="STAYPOSITIVE_TOKEN", help="Bearer token that requests must carry.")
+        str | None, Option(envvar="STAYPOSITIVE_TOKEN", help="Bearer token that requests must have.")
     ] = None,
     timeout: Annotated[float, Option(min=0.1, help="Seconds that a request may take.")] = 30.0,
-    threads: Annotated[
-        int, Option(min=1, help="CPU threads per matrix product; more pay from a million entities on.")
-    ] = 1,
+    threads: Annotated[int, Option(min=1, help="CPU threads; more pay from a million entities on.")] = 1,
     console: Console = Console(),
 ) -> None:
     """Serve a run over HTTP: a page to explore it, a JSON API, health checks and metrics.

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import types
 from collections.abc import Callable
+from copy import copy
 from functools import wraps
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -34,9 +35,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             groups[parameter.name] = parameter.annotation, [flag.name for flag in flags]
             parameters += flags
         else:
-            kind, flag, *choices = get_args(parameter.annotation)
-            kind = Literal[choices[0]] | None if choices else kind
-            parameters.append(parameter.replace(annotation=Annotated[kind, flag]))
+            parameters.append(_declared(parameter))
 
     @wraps(function)
     def run(**given: Any) -> None:
@@ -52,7 +51,17 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 def _flags_of(group: type) -> list[inspect.Parameter]:
     parameters = inspect.signature(group, eval_str=True).parameters.values()
-    return [parameter for parameter in parameters if get_origin(parameter.annotation) is Annotated]
+    return [_declared(parameter) for parameter in parameters if get_origin(parameter.annotation) is Annotated]
+
+
+def _declared(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter with its choices as a `Literal`, and as a switch without `--no-` where it is off."""
+    kind, flag, *choices = get_args(parameter.annotation)
+    kind = Literal[choices[0]] | None if choices else kind
+    if parameter.default is False and flag.default is ...:
+        flag = copy(flag)
+        flag.param_decls = (f"--{parameter.name.replace('_', '-')}",)
+    return parameter.replace(annotation=Annotated[kind, flag])
 
 
 def settings_flags() -> list[inspect.Parameter]:

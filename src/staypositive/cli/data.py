@@ -123,12 +123,10 @@ def ingest_command(
     memory: Annotated[
         str, Option(help="Ceiling of memory, beside what Python and its libraries take, e.g. 512MB.")
     ] = "2GB",
-    hold_out: Annotated[
-        int, Option(min=0, help="Triples to hold out for valid, and as many for test, drawn by hash.")
-    ] = 0,
+    hold_out: Annotated[int, Option(min=0, help="Triples to hold out for valid, and as many for test, by hash.")] = 0,
     layout: Layout = Layout(),
     name: Annotated[str | None, Option(help="Name of the graph.", show_default="the folder's")] = None,
-    force: Annotated[bool, Option("--force", help="Replace a streamed graph that is already there.")] = False,
+    force: Annotated[bool, Option(help="Replace a streamed graph that is already there.")] = False,
     console: Console = Console(),
 ) -> None:
     """Stream shards (tab-separated text, also packed; Parquet; .npy of ids) into ids and labels on disk.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,19 +36,17 @@ DataArgument = Annotated[
 ]
 PriorFlag = Annotated[float | None, Option(help="Share of true triples to assume.", show_default="the run's")]
 RunFolderFlag = Annotated[Path, Option("--out", "-o", help="Folder for the new run.")]
-ForceFlag = Annotated[bool, Option("--force", help="Replace a run that is already there.")]
+ForceFlag = Annotated[bool, Option(help="Replace a run that is already there.")]
 
 
 @dataclass(frozen=True)
 class Output:
     """Where rows go: to a file, or else to standard output as a table."""
 
-    out: Annotated[
-        Path | None, Option("--out", "-o", help="Write the rows to a .tsv, .csv, .parquet or .nt file.")
-    ] = None
-    spreadsheet_safe: Annotated[
-        bool, Option("--spreadsheet-safe", help="Put ' before labels of a CSV or TSV that a spreadsheet would run.")
-    ] = False
+    out: Annotated[Path | None, Option("--out", "-o", help="Write a .tsv, .csv, .parquet or .nt file.")] = None
+    spreadsheet_safe: Annotated[bool, Option(help="Put ' before CSV and TSV cells that a spreadsheet would run.")] = (
+        False
+    )
 
     def __post_init__(self) -> None:
         if self.out is not None:
@@ -79,18 +78,14 @@ class Layout:
     columns: Annotated[
         str | None,
         Option(
-            "--columns",
             metavar="ROLE=COLUMN,...",
             help="Which column is what, by name or number: subject=Name,predicate=Eigenschaft,object=3. Roles: head, "
             "relation, tail, label, confidence, or their other names; those left out are found by name.",
         ),
     ] = None
-    skip_blank: Annotated[
-        bool, Option("--skip-blank", help="Leave out, and count, rows with an empty head, relation or tail.")
-    ] = False
+    skip_blank: Annotated[bool, Option(help="Leave out rows with an empty head, relation or tail.")] = False
     na: Annotated[
-        str | None,
-        Option("--na", metavar="TEXT,...", help='Cells that hold no value, e.g. "N/A,-"; such rows are left out.'),
+        str | None, Option(metavar="TEXT,...", help='Cells that hold no value, e.g. "N/A,-"; such rows are left out.')
     ] = None
 
     def options(self) -> dict[str, Any]:
@@ -99,7 +94,7 @@ class Layout:
         return {"header": self.header, "columns": columns, "skip_blank": self.skip_blank, "na": na}
 
 
-RDF = "Reading RDF and SPARQL"
+RdfOption = partial(Option, rich_help_panel="Reading RDF and SPARQL")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,28 +102,17 @@ class Reading(Layout):
     """How a graph is read."""
 
     split: Annotated[
-        str | None,
-        Option("--split", metavar="TRAIN,VALID,TEST", help="Shares to split one file by, e.g. 0.8,0.1,0.1."),
+        str | None, Option(metavar="TRAIN,VALID,TEST", help="Shares to split one file by, e.g. 0.8,0.1,0.1.")
     ] = None
     split_seed: Annotated[int | None, Option(min=0, help="Seed of the split of one file.", show_default="--seed")] = (
         None
     )
-    query: Annotated[
-        str | None, Option(help="SELECT or CONSTRUCT query for an endpoint, or a file with one.", rich_help_panel=RDF)
-    ] = None
-    page: Annotated[int, Option(min=1, help="Rows per request to an endpoint.", rich_help_panel=RDF)] = 10_000
-    timeout: Annotated[
-        float, Option(help="Seconds that one page of an endpoint's answer may take.", rich_help_panel=RDF)
-    ] = 60.0
-    literals: Annotated[
-        bool, Option("--literals", help="Keep statements about literals too.", rich_help_panel=RDF)
-    ] = False
-    blank_nodes: Annotated[
-        bool, Option("--blank-nodes/--no-blank-nodes", help="Keep blank nodes.", rich_help_panel=RDF)
-    ] = True
-    shorten: Annotated[
-        bool, Option("--shorten", help="Shorten IRIs by the file's own prefixes.", rich_help_panel=RDF)
-    ] = False
+    query: Annotated[str | None, RdfOption(help="SELECT or CONSTRUCT query for an endpoint, or its file.")] = None
+    page: Annotated[int, RdfOption(min=1, help="Rows per request to an endpoint.")] = 10_000
+    timeout: Annotated[float, RdfOption(help="Seconds that one page of an answer may take.")] = 60.0
+    literals: Annotated[bool, RdfOption(help="Keep statements about literals too.")] = False
+    blank_nodes: Annotated[bool, RdfOption("--blank-nodes/--no-blank-nodes", help="Keep blank nodes.")] = True
+    shorten: Annotated[bool, RdfOption(help="Shorten IRIs by the file's own prefixes.")] = False
 
     def load(self, data: str, seed: int = 0) -> KnowledgeGraph:
         """Load the graph."""

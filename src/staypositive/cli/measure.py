@@ -25,12 +25,11 @@ def evaluate_command(
     split: Annotated[str, Option(help="The split to measure."), SPLITS] = "test",
     ranking: Annotated[bool, Option(help="Rank each fact among all entities.")] = True,
     sampled: Annotated[
-        int | None, Option(min=1, help="Rank against this number of drawn entities instead: for very large graphs.")
+        int | None, Option(min=1, help="For large graphs: rank against this number of drawn entities.")
     ] = None,
-    per_relation: Annotated[bool, Option("--per-relation", help="Show metrics per relation too.")] = False,
-    memory_mb: Annotated[
-        int, Option("--memory-mb", min=1, help="Ceiling for scores held at once, in MiB.")
-    ] = DEFAULT_MEMORY // 2**20,
+    per_relation: Annotated[bool, Option(help="Show metrics per relation too.")] = False,
+    memory_mb: Annotated[int, Option(min=1, help="Ceiling for scores held at once, in MiB.")] = DEFAULT_MEMORY
+    // 2**20,
     console: Console = Console(),
 ) -> None:
     """Measure a run on a split, and keep the metrics in its folder.
@@ -90,7 +89,7 @@ def keep_results(run: Run, folder: Path, console: Console) -> None:
 def calibrate_command(
     run: RunArgument,
     method: Annotated[
-        str, Option(help="How to calibrate; auto: what suits the objective and the labels."), ("auto", *CALIBRATORS)
+        str, Option(help="The calibrator; auto: what suits objective and labels."), ("auto", *CALIBRATORS)
     ] = "auto",
     console: Console = Console(),
 ) -> None:
@@ -127,7 +126,7 @@ def stats_command(
     threshold: Annotated[float, Option(help="Count triples of at least this probability.")] = 0.5,
     prior: PriorFlag = None,
     samples: Annotated[int, Option(min=1, help="Triples drawn per relation for the estimate.")] = 100_000,
-    exact: Annotated[bool, Option("--exact", help="Count them all too: |E|² scores per relation.")] = False,
+    exact: Annotated[bool, Option(help="Count them all too: |E|² scores per relation.")] = False,
     seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
     output: Output = Output(),
     console: Console = Console(),
@@ -153,16 +152,11 @@ def stats_command(
 def report_command(
     run: RunArgument,
     out: Annotated[Path, Option("--out", "-o", help="The file to write.")] = Path("report.html"),
-    split: Annotated[
-        str | None, Option(help="Split to show quality on.", show_default="test, or valid where test is empty")
-    ] = None,
+    split: Annotated[str | None, Option(help="Split to show quality on.", show_default="test, or else valid")] = None,
     prior: Annotated[
-        float | None,
-        Option(help="Share of true triples to assume for new facts.", show_default="each relation's density"),
+        float | None, Option(help="Share of true triples to assume.", show_default="each relation's density")
     ] = None,
-    samples: Annotated[
-        int, Option(min=2, help="Pairs per relation, at most, to estimate score statistics from.")
-    ] = 20_000,
+    samples: Annotated[int, Option(min=2, help="Pairs per relation, at most, for score statistics.")] = 20_000,
     points: Annotated[int, Option(min=2, help="Entities drawn on the map, at most.")] = 3000,
     seed: Annotated[int, Option(help="Seed of what is drawn.")] = 0,
     console: Console = Console(),

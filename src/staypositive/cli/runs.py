@@ -34,14 +34,14 @@ def ensemble_command(
     out: RunFolderFlag,
     force: ForceFlag = False,
     weights: Annotated[
-        str | None, Option(metavar="W,W,...", help="The runs' weights.", show_default="chosen on validation facts")
+        str | None, Option(metavar="W,W,...", help="Their weights.", show_default="chosen on validation facts")
     ] = None,
     backward_weight: Annotated[
         float | None,
         Option(help="Weight of facts read backwards in ranking; with --weights.", show_default="0, or chosen"),
     ] = None,
     choose: Annotated[
-        str, Option(help="Choose weights by MRR or by the NLL that the posterior expects."), ENSEMBLE_CHOICES
+        str, Option(help="Choose weights by MRR, or by the posterior's expected NLL."), ENSEMBLE_CHOICES
     ] = "mrr",
     facts: Annotated[int, Option(min=1, help="Validation facts to choose weights by, at most.")] = ENSEMBLE_FACTS,
     evaluate: Annotated[bool, Option(help="Measure the test split of the ensemble.")] = True,
@@ -107,9 +107,7 @@ def extend_command(
     out: RunFolderFlag,
     force: ForceFlag = False,
     layout: Layout = Layout(),
-    ridge: Annotated[
-        float, Option(help="How strongly few facts are held back; 1 weighs a typical row as a missed fact.")
-    ] = RIDGE,
+    ridge: Annotated[float, Option(help="Shrinkage for few facts; 1 weighs a typical row as a missed fact.")] = RIDGE,
     unobserved_weight: Annotated[
         float | None,
         Option(
@@ -151,8 +149,7 @@ def extend_command(
 def gather_command(
     run: RunArgument,
     out: Annotated[
-        Path | None,
-        Option("--out", "-o", help="Folder for the run.", show_default="its own, and its shards are removed"),
+        Path | None, Option("--out", "-o", help="Folder for the run.", show_default="its own, without its shards")
     ] = None,
     console: Console = Console(),
 ) -> None:

@@ -44,12 +44,8 @@ from staypositive.training import Callback, ProgressBar, StopSignals
 def train_command(
     data: DataArgument,
     out: Annotated[Path | None, Option("--out", "-o", help="Folder for the run.", show_default="runs/NAME")] = None,
-    force: Annotated[
-        bool, Option("--force", help="Replace a run or a stopped training that is already there.")
-    ] = False,
-    resume: Annotated[
-        bool, Option("--resume", help="Resume a training that was stopped or killed; begin if there is none.")
-    ] = False,
+    force: Annotated[bool, Option(help="Replace a run or a stopped training that is there.")] = False,
+    resume: Annotated[bool, Option(help="Resume a stopped or killed training; begin if there is none.")] = False,
     checkpoint_every: Annotated[
         str | None,
         Option(
@@ -65,9 +61,7 @@ def train_command(
         ("auto", "none", *CALIBRATORS),
     ] = "auto",
     evaluate: Annotated[bool, Option(help="Measure the test split after training.")] = True,
-    start_from: Annotated[
-        Path | None, Option(help="Run of the same model and dim whose rows to start from, by label.")
-    ] = None,
+    start_from: Annotated[Path | None, Option(help="Run of the same model and dim to start from, by label.")] = None,
     track: Annotated[
         list[str] | None,
         Option(metavar="TRACKER", help="Log training to jsonl:FILE, tensorboard:FOLDER or mlflow:URI."),

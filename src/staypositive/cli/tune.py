@@ -15,19 +15,17 @@ from staypositive.cli.flags import DataArgument, Reading
 @command
 def tune_command(
     data: DataArgument,
-    space: Annotated[
-        Path | None, Option(help="TOML file of the space.", show_default="a space for the objective")
-    ] = None,
+    space: Annotated[Path | None, Option(help="TOML file of the space.", show_default="the objective's")] = None,
     preset: Annotated[Literal["paper"] | None, Option(help="The paper's grid in place of a file.")] = None,
     sampler: Annotated[Literal["tpe", "grid"], Option(help="How settings are chosen; a preset is a grid.")] = "tpe",
     trials: Annotated[
-        int | None, Option(min=1, help="Trials in all, earlier ones included.", show_default="50, or the grid")
+        int | None, Option(min=1, help="Trials in all, with earlier ones.", show_default="50, or the grid")
     ] = None,
     jobs: Annotated[int, Option(min=1, help="Processes that share the work.")] = 1,
     prune: Annotated[bool, Option(help="End trials that lag behind the median.")] = True,
     study: Annotated[str, Option(help="Name of the study; the same name resumes it.")] = "tune",
     storage: Annotated[
-        str | None, Option(help="Where trials are kept: sqlite:///FILE.", show_default="study.db in --out")
+        str | None, Option(help="Where trials are kept: sqlite:///FILE.", show_default="OUT/study.db")
     ] = None,
     out: Annotated[
         Path | None, Option("--out", "-o", help="Folder for results.", show_default="runs/tune-NAME")
