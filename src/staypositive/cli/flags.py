@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import typer
 
-from staypositive.objectives import OBJECTIVES, objective_options
+from staypositive.objectives import OBJECTIVES
 from staypositive.options import described
-from staypositive.run import Settings
+from staypositive.run.settings import Declaration, declarations
 
 if TYPE_CHECKING:
     ObjectiveName: TypeAlias = str
@@ -21,21 +20,14 @@ else:  # the names that exist, so that --help lists them
 
 
 def with_settings_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give the command one flag for each field of `Settings` and each option of an objective."""
+    """Give the command one flag for each keyword of `fit`: settings, and options of models and of objectives."""
     signature = inspect.signature(command, eval_str=True)
     kept = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    flags = {f.name: _settings_flag(f) for f in dataclasses.fields(Settings) if f.name != "objective"}
-    owners: dict[str, list[str]] = {}
-    for name in OBJECTIVES:
-        for option in objective_options(name):
-            owners.setdefault(option, []).append(name)
-    for option, names in owners.items():
-        flags[option] = _objective_flag(option, names)
 
     def generated(**arguments: Any) -> None:
         command(**arguments)
 
-    parameters = [*kept, *flags.values()]
+    parameters = [*kept, *(_flag(name, owners) for name, owners in declarations().items())]
     generated.__doc__ = command.__doc__
     generated.__name__ = command.__name__
     generated.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -43,42 +35,28 @@ def with_settings_flags(command: Callable[..., None]) -> Callable[..., None]:
     return generated
 
 
-def _objective_flag(name: str, objectives: list[str]) -> inspect.Parameter:
-    """Return the flag of an option that some objectives have; what differs between them is said for each."""
-    fields = {objective: objective_options(objective)[name] for objective in objectives}
-    kind = get_type_hints(OBJECTIVES[objectives[0]])[name]
+def _flag(name: str, owners: list[Declaration]) -> inspect.Parameter:
+    """Return the parameter of one flag; unset means the default. What differs between owners is said for each."""
+    fields = {own.owner: own.field for own in owners}
+    kind: Any = owners[0].kind
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = next(part for part in get_args(kind) if part is not type(None))
     choices = tuple(dict.fromkeys(c for field in fields.values() for c in field.metadata["choices"] or ()))
+    if choices and kind is str:
+        kind = Literal[choices]
 
     def merged(values: dict[str, str], pattern: str) -> str:
         alike = len(set(values.values())) == 1
-        return values[objectives[0]] if alike else "; ".join(pattern.format(*item) for item in values.items())
+        return next(iter(values.values())) if alike else "; ".join(pattern.format(*item) for item in values.items())
 
-    text = merged({objective: described(field) for objective, field in fields.items()}, "{0}: {1}")
-    default = merged({objective: str(field.default) for objective, field in fields.items()}, "{1} ({0})")
-    return _flag(name, kind, choices, text, default, f"Options of the objective {' and '.join(objectives)}")
-
-
-def _settings_flag(field: dataclasses.Field[Any]) -> inspect.Parameter:
-    """Return the flag of a field of `Settings`."""
-    kind: Any = get_type_hints(Settings)[field.name]
-    if get_origin(kind) in (Union, types.UnionType):
-        kind = next(part for part in get_args(kind) if part is not type(None))
-    default = "" if field.default is None else str(field.default)
-    return _flag(field.name, kind, field.metadata["choices"], described(field), default, "Settings")
-
-
-def _flag(
-    name: str, kind: Any, choices: tuple[Any, ...] | None, text: str, default: str, panel: str
-) -> inspect.Parameter:
-    """Return the parameter of one flag; unset means the default, which the help shows."""
-    if choices and kind is str:
-        kind = Literal[choices]
+    help = merged({owner: described(field) for owner, field in fields.items()}, "{0}: {1}")
+    default = merged({owner: "" if f.default is None else str(f.default) for owner, f in fields.items()}, "{1} ({0})")
     dashed = name.replace("_", "-")
     flag = typer.Option(
         f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}",
-        help=_sentence(text),
+        help=_sentence(help),
         show_default=default or False,
-        rich_help_panel=panel,
+        rich_help_panel=f"Options of the {owners[0].of} {' and '.join(fields)}" if owners[0].of else "Settings",
     )
     annotation: Any = Annotated[kind | None, flag]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
