@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import types
 from collections.abc import Callable
@@ -14,8 +13,7 @@ from typer import Option
 
 from staypositive.objectives import OBJECTIVES
 from staypositive.options import described
-from staypositive.run import Settings
-from staypositive.typed import annotations_of
+from staypositive.run import Declaration, declarations
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -65,7 +63,7 @@ def _declared(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def settings_flags() -> list[inspect.Parameter]:
-    """Return a flag for each field of `Settings`, and for each option of an objective."""
+    """Return a flag for each keyword of `fit`: settings, and options of models and of objectives."""
     objective: Any = Annotated[
         Literal[tuple(OBJECTIVES)] | None,
         Option(
@@ -74,23 +72,17 @@ def settings_flags() -> list[inspect.Parameter]:
             rich_help_panel="Settings",
         ),
     ]
-    owners: dict[str, Any] = {"": Settings, **OBJECTIVES}
-    declared: dict[str, dict[str, Any]] = {}
-    for owner, kind in owners.items():
-        for field in dataclasses.fields(kind):
-            if field.name != "objective":
-                declared.setdefault(field.name, {})[owner] = kind
-    flags = {name: _flag(name, kinds) for name, kinds in declared.items()} | {"objective": objective}
+    flags = {name: _flag(name, owners) for name, owners in declarations().items()} | {"objective": objective}
     return [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=flag)
         for name, flag in flags.items()
     ]
 
 
-def _flag(name: str, owners: dict[str, Any]) -> Any:
-    """Return the annotation of an option's flag; where the objectives that have it differ, the help says how."""
-    fields = {owner: kind.__dataclass_fields__[name] for owner, kind in owners.items()}
-    kind: Any = annotations_of(next(iter(owners.values())))[name]
+def _flag(name: str, owners: list[Declaration]) -> Any:
+    """Return the annotation of an option's flag; where those who declare it differ, the help says how."""
+    fields = {own.owner: own.field for own in owners}
+    kind: Any = owners[0].kind
     if get_origin(kind) in (Union, types.UnionType):
         kind = next(part for part in get_args(kind) if part is not type(None))
     choices = tuple(dict.fromkeys(c for field in fields.values() for c in field.metadata["choices"] or ()))
@@ -103,7 +95,7 @@ def _flag(name: str, owners: dict[str, Any]) -> Any:
         f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}",
         help=f"{text[0].upper() if text[0].isascii() else text[0]}{text[1:]}.",  # ψ is not Ψ
         show_default=_merged(default, "{1} ({0})") or False,
-        rich_help_panel="Settings" if "" in owners else f"Options of the objective {' and '.join(owners)}",
+        rich_help_panel=f"Options of the {owners[0].of} {' and '.join(fields)}" if owners[0].of else "Settings",
     )
     return Annotated[kind | None, flag]
 

@@ -105,7 +105,7 @@ def _models(
     starts: dict[Any, BilinearModel] = {}
     for i in group:
         one = settings[i]
-        start = (one.model, one.dim, one.slices, one.seed, one.init_scale, one.objective.defaults.init_scale)
+        start = (one.model, one.dim, one.model_options, one.seed, one.init_scale, one.objective.defaults.init_scale)
         if start not in starts:
             starts[start] = new_model(graph, one).to(device)
         with device:

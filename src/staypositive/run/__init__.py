@@ -12,7 +12,7 @@ from staypositive.run.new_entities import RIDGE, UNOBSERVED_WEIGHT
 from staypositive.run.packaged import is_packaged, packaged_runs
 from staypositive.run.presets import PRESETS, check_given, preset_of, settings_for
 from staypositive.run.run import Run, load_run
-from staypositive.run.settings import Settings, make_settings
+from staypositive.run.settings import Declaration, Settings, declarations, make_settings
 from staypositive.run.training_folder import TrainingFolder
 
 __all__ = [
@@ -23,11 +23,13 @@ __all__ = [
     "RIDGE",
     "UNOBSERVED_WEIGHT",
     "Checkpoint",
+    "Declaration",
     "Run",
     "Settings",
     "TrainingFolder",
     "build_ensemble",
     "check_given",
+    "declarations",
     "fit",
     "is_packaged",
     "load_run",
