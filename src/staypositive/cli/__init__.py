@@ -9,8 +9,6 @@ import typer
 from typer import Option
 
 from staypositive.cli import ask, data, measure, plan, runs, train, tune
-from staypositive.cli.bench import bench
-from staypositive.cli.reproduce import reproduce_command, results_app
 from staypositive.errors import InputError, StayPositiveError
 from staypositive.run import ran_out_of_memory
 from staypositive.text import visible
@@ -40,12 +38,11 @@ COMMANDS = (
     train.train_command, data.ingest_command, runs.gather_command, measure.evaluate_command,
     measure.calibrate_command, ask.predict_command, ask.discover_command, runs.extend_command, runs.ensemble_command,
     measure.stats_command, data.export_command, data.import_pykeen_command, ask.explain_command, ask.serve_command,
-    measure.report_command, tune.tune_command, bench, plan.plan_command, reproduce_command,
+    measure.report_command, tune.tune_command, plan.plan_command,
 )  # fmt: skip
 """In the order of `--help`; a command is called what its function is, without `_command`."""
 for function in COMMANDS:
     app.command(function.__name__.removesuffix("_command").replace("_", "-"))(function)
-app.add_typer(results_app, name="results")
 app.add_typer(data.datasets_app, name="datasets")
 
 

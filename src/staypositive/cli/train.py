@@ -34,10 +34,9 @@ from staypositive.run import (
     load_run,
     preset_of,
     ranking_report,
-    resolve_device,
     settings_for,
 )
-from staypositive.training import Callback, ProgressBar, StopSignals
+from staypositive.training import Callback, ProgressBar, StopSignals, resolve_device
 
 
 @command

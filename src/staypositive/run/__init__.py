@@ -4,7 +4,7 @@ from staypositive.run.checkpoint import DEFAULT_EVERY, Checkpoint
 from staypositive.run.ensembles import CHOICES as ENSEMBLE_CHOICES
 from staypositive.run.ensembles import MOST_FACTS as ENSEMBLE_FACTS
 from staypositive.run.ensembles import build_ensemble, most_tries
-from staypositive.run.fitting import fit, memory_bytes, monitor_of, new_model, resolve_device
+from staypositive.run.fitting import fit, memory_bytes, monitor_of, new_model, training_task
 from staypositive.run.folder import require_writable
 from staypositive.run.measuring import ranking_report, sampled_report
 from staypositive.run.memory import ran_out_of_memory
@@ -43,7 +43,7 @@ __all__ = [
     "ran_out_of_memory",
     "ranking_report",
     "require_writable",
-    "resolve_device",
     "sampled_report",
     "settings_for",
+    "training_task",
 ]

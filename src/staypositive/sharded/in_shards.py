@@ -22,9 +22,8 @@ from staypositive.run.folder import RUN, SHARDS, WEIGHTS, RunParts, load_in_shar
 from staypositive.sharded.checkpoint import ShardedCheckpoint, remove_checkpoints, require_bounded_share
 from staypositive.sharded.fitting import ShardedRun, hold_share
 from staypositive.sharded.rows import PIECE
-from staypositive.sharded.world import World
 from staypositive.tensors import Table, tensors_in_pieces
-from staypositive.training import TrainingResult
+from staypositive.training import TrainingResult, World
 from staypositive.version import __version__
 
 ENTITIES = "entities"
