@@ -56,7 +56,7 @@ test-io: $(IO)  ## every reader and every export, with what is optional installe
 
 test-tune: $(STAMP)  ## tests of the search and of the trackers, with Optuna, TensorBoard and MLflow
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,tune,track]"
-	$(BIN)/python -m pytest tests/tuning tests/interop/trackers src/staypositive/tuning src/staypositive/interop/trackers \
+	$(BIN)/python -m pytest tests/tuning tests/interop/test_trackers.py src/staypositive/tuning src/staypositive/interop/trackers.py \
 		"tests/test_docs.py::test_python_blocks_run[tune.md]"
 
 test-browser: $(STAMP)  ## explorer and report in headless Chromium, with pictures in site/pictures; needs chromium and chromedriver

@@ -9,8 +9,8 @@ import logging
 from pathlib import Path
 
 import staypositive as sp
-from staypositive.cli.common import Speaker
-from staypositive.cli.tables import classification_table, ranking_table
+from staypositive.cli.console import Console
+from staypositive.cli.tables import evaluation_tables
 
 QUESTIONS = (
     ("Germany", "borders", 12),
@@ -33,23 +33,22 @@ def where(graph: sp.KnowledgeGraph, head: str, relation: str, tail: str) -> str:
 def main() -> None:
     """Load, train, measure, calibrate, measure again, ask."""
     logging.basicConfig(level=logging.WARNING)
-    speaker = Speaker()
+    console = Console()
     graph = sp.load_graph("geo")
-    speaker.say(f"geo: {len(graph.entities):,} places, languages and currencies; {len(graph.train):,} facts.")
+    console.say(f"geo: {len(graph.entities):,} places, languages and currencies; {len(graph.train):,} facts.")
     run = sp.fit(graph, model="simple", dim=100, epochs=300, learning_rate=0.5, validate_every=25, progress=True)
     seconds = sum(record.seconds for record in run.history)
-    speaker.say(f"trained {len(run.history)} epochs in {seconds:.0f} s without drawing a negative")
+    console.say(f"trained {len(run.history)} epochs in {seconds:.0f} s without drawing a negative")
     run.calibrate("platt")
     report = run.evaluate("test")
-    ranking_table(speaker, "test", report["ranking"])
-    classification_table(speaker, "test", report["classification"])
+    evaluation_tables(console, "test", report)
     for head, relation, top in QUESTIONS:
         answers = run.predict(head=head, relation=relation, top=top, candidates="range")
         rows = [
             [tail, probability, where(graph, head, relation, tail)]
             for tail, probability in zip(answers["tail"], answers["probability"].tolist(), strict=True)
         ]
-        speaker.table(f"({head}, {relation}, ?)", ["answer", "probability", "in the graph"], rows)
+        console.table(f"({head}, {relation}, ?)", ["answer", "probability", "in the graph"], rows)
     run.save(FOLDER)
     for line in (
         f"The run is in {FOLDER}. Try next (after `source .venv/bin/activate`):",
@@ -59,7 +58,7 @@ def main() -> None:
         f"  staypositive evaluate {FOLDER} --per-relation",
         "  staypositive train your-triples.tsv",
     ):
-        speaker.say(line)  # one line each: line ends within one are spelt out, as anything a label could bring
+        console.say(line)  # one line each: line ends within one are spelt out, as anything a label could bring
 
 
 if __name__ == "__main__":

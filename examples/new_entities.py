@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import staypositive as sp
-from staypositive.cli.common import Speaker
+from staypositive.cli.console import Console
 from staypositive.evaluation import rank_facts, ranking_metrics
 from staypositive.graph.knowledge_graph import encode
 from staypositive.models import Scorer
@@ -88,9 +88,9 @@ def main() -> None:
     parser.add_argument("--rows", help="write the figures to this CSV, for `python -m experiments results add`")
     chosen = vars(parser.parse_args())
     data, share, ridges, out = (chosen.pop(name) for name in ("data", "share", "ridge", "rows"))
-    speaker = Speaker(warnings=False)
+    console = Console(warnings=False)
     held = hold_out(sp.load_graph(data), share)
-    speaker.say(
+    console.say(
         f"{len(held.rest):,} facts to train on, {len(held.given):,} to fold in from, {len(held.asked):,} asked"
     )
     small = sp.fit(graph_of("without", held.rest), **chosen)
@@ -100,7 +100,7 @@ def main() -> None:
         rows[name] = measure(small.with_entities(held.given, ridge=ridge), held)
     rows["trained with them"] = measure(sp.fit(graph_of("with", [*held.rest, *held.given]), **chosen), held)
     header = ["mrr", "hits@1", "hits@10", "amri", "queries", "chance"]
-    speaker.table(
+    console.table(
         "Held-out facts of held-out entities; chance: MRR of a random order",
         ["entities", *header],
         [[name, *(row[key] for key in header)] for name, row in rows.items()],

@@ -15,7 +15,7 @@ from experiments.context import PROGRAM, RESULTS, ResultsOption
 from experiments.paper.paper import load_paper
 from experiments.paper.table2 import add_records, all_records, rows_of_cell
 from experiments.store import COLUMNS, Row, add_rows, csv_text, read_results
-from staypositive.cli.common import JsonFlag, QuietFlag, Speaker
+from staypositive.cli.console import Console, JsonFlag, QuietFlag
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
 
@@ -51,11 +51,11 @@ def add(folder: Path, results: ResultsOption = RESULTS) -> None:
 @app.command("collect")
 def collect(results: ResultsOption = RESULTS, as_json: JsonFlag = False, quiet: QuietFlag = False) -> None:
     """Add the figures that every artifact gives."""
-    speaker = Speaker(as_json, quiet)
+    console = Console(as_json, quiet)
     cells = {cell.slug: cell for cell in load_paper().cells()}
     rows: list[dict[str, Any]] = []
     files = artifact_files(results)
-    with speaker.progress("artifacts", len(files)) as done:
+    with console.progress("artifacts", len(files)) as done:
         for path in files:
             slug = path.stem.partition("-")[2].rpartition("-")[0]
             artifact, file = Artifact.read(path), str(path.relative_to(results))
@@ -63,24 +63,24 @@ def collect(results: ResultsOption = RESULTS, as_json: JsonFlag = False, quiet: 
             rows += rows_of_cell(cells[slug], [(file, artifact)]) if of_paper else artifact.rows(file)
             done(1)
     count = add_rows(results, rows)
-    speaker.say(f"{count} figures of {len(files)} artifacts")
-    speaker.result({"figures": count, "files": len(files)})
+    console.say(f"{count} figures of {len(files)} artifacts")
+    console.result({"figures": count, "files": len(files)})
 
 
 @app.command("pack")
 def pack(results: ResultsOption = RESULTS, quiet: QuietFlag = False) -> None:
     """Drop bits of log-odds in artifacts that have all of them, while every figure stays as tables show it."""
-    speaker = Speaker(False, quiet, warnings=False)
+    console = Console(False, quiet, warnings=False)
     files = artifact_files(results)
     before = sum(path.stat().st_size for path in files)
-    with speaker.progress("artifacts", len(files)) as done:
+    with console.progress("artifacts", len(files)) as done:
         for path in files:
             artifact = Artifact.read(path)
             if artifact.kind != "ranking" and not artifact.dropped:
                 artifact.packed_tightly().write(path)
             done(1)
     after = sum(path.stat().st_size for path in files)
-    speaker.say(f"{len(files)} artifacts: {before:,} bytes before, {after:,} after")
+    console.say(f"{len(files)} artifacts: {before:,} bytes before, {after:,} after")
 
 
 @app.command("flat")
@@ -94,32 +94,32 @@ def flat(out: Path, results: ResultsOption = RESULTS) -> None:
 @app.command("check")
 def check(results: ResultsOption = RESULTS, as_json: JsonFlag = False, quiet: QuietFlag = False) -> None:
     """Recompute every figure that has an artifact, and compare. Needs neither GPU nor data."""
-    speaker = Speaker(as_json, quiet, warnings=False)
+    console = Console(as_json, quiet, warnings=False)
     rows = read_results(results)
     held: dict[str, list[Row]] = {}
     for row in rows:
         if row["file"]:
             held.setdefault(row["file"], []).append(row)
     wrong = []
-    with speaker.progress("artifacts", len(held)) as done:
+    with console.progress("artifacts", len(held)) as done:
         for file, own in held.items():
             wrong += _differing(results / file, own)
             done(1)
     count = sum(map(len, held.values()))
     unknown = sorted({str(path.relative_to(results)) for path in artifact_files(results)} - set(held))
     if wrong:
-        speaker.table("Not what the artifacts give", list(wrong[0]), [list(one.values()) for one in wrong[:50]])
-    speaker.say(
+        console.table("Not what the artifacts give", list(wrong[0]), [list(one.values()) for one in wrong[:50]])
+    console.say(
         f"{count - len(wrong)} of {count} figures of {len(held)} artifacts recomputed and equal: ranks to six "
         f"significant digits, probabilities to {DIGITS} decimals at least"
     )
     others = Counter((row["experiment"], why_not(row)) for row in rows if not row["file"])
     lines = [[experiment, figures, why] for (experiment, why), figures in sorted(others.items())]
     title = f"{others.total()} of {len(rows)} figures cannot be recomputed from the repository"
-    speaker.table(title, ["experiment", "figures", "why"], lines)
+    console.table(title, ["experiment", "figures", "why"], lines)
     for file in unknown:
-        speaker.say(f"{file} has no figures in the results: {PROGRAM} results collect")
-    speaker.result(
+        console.say(f"{file} has no figures in the results: {PROGRAM} results collect")
+    console.result(
         {
             "figures": len(rows), "recomputed": count - len(wrong), "wrong": wrong, "not_in_results": unknown,
             "not_recomputed": [dict(zip(("experiment", "figures", "why"), line, strict=True)) for line in lines],

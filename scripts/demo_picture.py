@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from staypositive.cli import common
+from staypositive.cli import console
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def main() -> None:
     """Run the demo with a recording console."""
     recorder = Console(record=True, width=92, highlight=False)
-    common.Console = lambda **_: recorder  # type: ignore[assignment,misc]  # the demo speaks through it
+    console.RichConsole = lambda **_: recorder  # type: ignore[assignment,misc]  # the demo prints through it
     sys.argv = ["examples/demo.py"]
     runpy.run_path(str(ROOT / "examples" / "demo.py"), run_name="__main__")
     out = ROOT / "docs" / "images" / "demo.svg"

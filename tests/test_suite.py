@@ -11,7 +11,7 @@ import torch
 from hypothesis import settings
 
 from conftest import kept_threads
-from staypositive.cli.common import Speaker
+from staypositive.cli.console import Console
 
 
 def module(name: str) -> ModuleType:
@@ -31,7 +31,7 @@ def test_a_warning_is_an_error_where_the_package_itself_causes_it() -> None:
 
 def test_what_commands_print_does_not_depend_on_the_terminal() -> None:
     assert os.environ["COLUMNS"] == "160"
-    assert Speaker().out.width == 160
+    assert Console().out.width == 160
     assert not {"NO_COLOR", "FORCE_COLOR", "GITHUB_ACTIONS", "TERMINAL_WIDTH", "WORLD_SIZE"} & set(os.environ)
 
 

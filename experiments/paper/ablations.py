@@ -45,12 +45,9 @@ class Variant:
 
     def apply(self, settings: Settings, seed: int) -> Settings:
         """Return the setting with the change, from a seed."""
-        options = dataclasses.asdict(settings.objective)  # type: ignore[call-overload]
-        core = {key: value for key, value in vars(settings).items() if key != "objective"}
         changes = dict(self.change)
-        if "closed_world" in changes:
-            core["prior_score"] = None
-        return settings_from({**core, **options, **changes, "objective": settings.objective.name, "seed": seed})
+        free = {"prior_score": None} if "closed_world" in changes else {}
+        return settings_from({**settings.keywords(), **free, **changes, "seed": seed})
 
 
 def variants(paper: Paper, cell: Cell) -> list[Variant]:

@@ -30,7 +30,7 @@ from experiments.paper.table2 import (
     rows_of_cell,
     search,
 )
-from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
+from staypositive.cli.console import Console, JsonFlag, QuietFlag, VerboseFlag
 from staypositive.errors import InputError
 from staypositive.graph import KnowledgeGraph
 
@@ -82,27 +82,27 @@ def reproduce(
     """
     if what not in WHAT:
         raise InputError(f"expected one of {', '.join(WHAT)}, got {what!r}")
-    speaker = Speaker(as_json, quiet, verbose, warnings=False)
+    console = Console(as_json, quiet, verbose, warnings=False)
     paper = load_paper().quickened() if quick else load_paper()
     if by_mrr:
         paper = paper.choosing_by_mrr()
     suffix = ("_by_mrr" if by_mrr else "") + ("-quick" if quick else "")
     context = ExperimentContext.start("table2" + suffix, results, device, commit)
     wanted = paper.cells(rows.split(",") if rows else None, datasets.split(",") if datasets else None)
-    job = Job(speaker, paper, context, wanted, plots, quick, graphs, time.monotonic() + seconds)
+    job = Job(console, paper, context, wanted, plots, quick, graphs, time.monotonic() + seconds)
     for part in [name for name in WHAT if name != "all"] if what == "all" else [what]:
         if part in TABLES:
             job.table(part, chosen, seed, dry_run)
         else:
             job.part(part, dry_run)
-    speaker.result(job.shown)
+    console.result(job.shown)
 
 
 @dataclasses.dataclass
 class Job:
     """One call of `reproduce`."""
 
-    speaker: Speaker
+    console: Console
     paper: Paper
     context: ExperimentContext
     cells: list[Cell]
@@ -125,7 +125,7 @@ class Job:
             return
         for cell in cells:
             if time.monotonic() > self.end:
-                self.speaker.say(f"out of time before {cell.slug}")
+                self.console.say(f"out of time before {cell.slug}")
                 return
             graph = self.load(cell.dataset)
             if chosen:
@@ -133,10 +133,10 @@ class Job:
                 continue
             rule = paper.rule_of(cell)
             settings = len(paper.settings(cell, grid, 1))
-            with self.speaker.progress(f"{cell.slug}, the grid", settings * rule.epochs) as done:
+            with self.console.progress(f"{cell.slug}, the grid", settings * rule.epochs) as done:
                 records = search(paper, cell, graph, context, grid, done)
             finals = min(rule.finalists, settings) * len(rule.seeds)
-            with self.speaker.progress(f"{cell.slug}, the best", finals * rule.final_epochs) as done:
+            with self.console.progress(f"{cell.slug}, the best", finals * rule.final_epochs) as done:
                 kept = decide(paper, cell, graph, context, records, grid, done)
             files = [str(artifact_path(context, cell.slug, s).relative_to(context.results)) for s in rule.seeds]
             context.add(rows_of_cell(cell, list(zip(files, kept, strict=True))))
@@ -155,7 +155,7 @@ class Job:
             lines.append([cell.slug, settings, rule.epochs, again, rule.final_epochs, state])
         header = ["cell", "settings", "epochs", "then", "epochs", "state"]
         if not chosen:
-            self.speaker.table(f"Plan of {part} on {self.context.device}", header, lines)
+            self.console.table(f"Plan of {part} on {self.context.device}", header, lines)
 
     def _chosen(self, cell: Cell, graph: KnowledgeGraph, context: ExperimentContext, seed: int) -> None:
         records = [r for r in chosen_records(self.paper, cell, context) if int(r["seed"]) == seed]
@@ -164,7 +164,7 @@ class Job:
                 f"{context.results} has no chosen setting of {cell.name} on {cell.dataset} with seed {seed}"
             )
         own = dataclasses.replace(context, experiment=f"{context.experiment}-chosen")
-        with self.speaker.progress(cell.slug, int(records[0]["best_epoch"])) as done:
+        with self.console.progress(cell.slug, int(records[0]["best_epoch"])) as done:
             kept = rerun(self.paper, cell, graph, own, records[0], done)
         context.add(rows_of_cell(cell, [("", kept)]))
         self._show(cell, [kept])
@@ -183,7 +183,7 @@ class Job:
             self.shown.append({"dataset": cell.dataset, "row": cell.name, "metric": metric, "ours": mean,
                                "published": published[metric], "seeds": len(values)})  # fmt: skip
         setting = f"{cell.slug}: {kept[0].about['setting']}"
-        self.speaker.table(setting, ["metric", "ours", "spread", "paper", "difference"], lines)
+        self.console.table(setting, ["metric", "ours", "spread", "paper", "difference"], lines)
 
     def part(self, part: str, dry_run: bool) -> None:
         """One of the other parts."""

@@ -30,7 +30,7 @@ def figure1(job: Job, dry_run: bool) -> None:
                 models.append((cell.name, path))
         out = job.plots / f"figure1-{dataset}.png"
         names = ", ".join(name for name, _ in models) or "no artifact yet: run table2 first"
-        job.speaker.say(f"figure1, {dataset}: {names} → {out}")
+        job.console.say(f"figure1, {dataset}: {names} → {out}")
         if models and not dry_run:
             plot_figure1(dataset, [(name, Artifact.read(path)) for name, path in models], out)
 
@@ -40,9 +40,9 @@ def beyond_paper(job: Job, dry_run: bool) -> None:
     from experiments.paper.beyond_paper import FIGURES, plot_beyond_paper
 
     names = ", ".join(f"{name}.png" for name in FIGURES)
-    job.speaker.say(f"beyond_paper: ranking, reliability and NLL of second moments → {names} in {job.plots}")
+    job.console.say(f"beyond_paper: ranking, reliability and NLL of second moments → {names} in {job.plots}")
     if not dry_run and not plot_beyond_paper(job.context.results, job.plots):
-        job.speaker.say(f"beyond_paper: {job.context.results} has no second-moment result yet")
+        job.console.say(f"beyond_paper: {job.context.results} has no second-moment result yet")
 
 
 def table1(job: Job, dry_run: bool) -> None:
@@ -51,7 +51,7 @@ def table1(job: Job, dry_run: bool) -> None:
     from experiments.speed.timing import Workload
 
     epochs, negatives, batch = (3 if job.quick else 100), 10, 4832
-    job.speaker.say(
+    job.console.say(
         f"table1: SimplE and ComplEx on {TIMED} (the paper: FB15k), {negatives} negatives, batch {batch}, d 200, "
         f"{epochs} epochs of the fused engine, {max(1, epochs // 5)} of the looping sampler, "
         f"{max(1, epochs // 50)} of the reference engine, on the CPU"
@@ -64,7 +64,7 @@ def table1(job: Job, dry_run: bool) -> None:
         for engine, repeats in (("auto", epochs), ("reference", max(1, epochs // 50))):
             figures += sampling_share(workload, model, engine, negatives, batch, 200, repeats)
     header = ["model", "engine", "sampler", "drawing_seconds", "rest_seconds", "share"]
-    job.speaker.table("Drawing negatives, of an epoch", header, [[f[key] for key in header] for f in figures])
+    job.console.table("Drawing negatives, of an epoch", header, [[f[key] for key in header] for f in figures])
     _record(job, "table1", figures, {"drawing_seconds": "s", "rest_seconds": "s", "share": ""}, job.load(TIMED))
 
 
@@ -74,7 +74,7 @@ def figure2(job: Job, dry_run: bool) -> None:
     from experiments.speed.timing import Workload
 
     ratios, batch = (RATIOS[:3] if job.quick else RATIOS), 1415
-    job.speaker.say(
+    job.console.say(
         f"figure2: SimplE with n = {', '.join(map(str, ratios))} against spSimplE on {TIMED}, batch {batch} and "
         f"(n+1) · {batch}, d 200, both samplers, fused and reference engines, on the CPU"
     )
@@ -84,12 +84,12 @@ def figure2(job: Job, dry_run: bool) -> None:
     figures = []
     for engine in ("auto", "reference"):
         chosen = ratios if engine == "auto" else [n for n in ratios if n <= 20]
-        with job.speaker.progress(f"figure2, {engine}", len(chosen)) as done:
+        with job.console.progress(f"figure2, {engine}", len(chosen)) as done:
             figures += time_reduction(
                 Workload.of_graph(graph), engine, batch, 200, 1 if job.quick else 3, chosen, done
             )
     header = ["engine", "sampler", "negatives", "baseline_seconds", "stay_positive_seconds", "reduction"]
-    job.speaker.table("Epochs of SimplE and spSimplE", header, [[f[key] for key in header] for f in figures])
+    job.console.table("Epochs of SimplE and spSimplE", header, [[f[key] for key in header] for f in figures])
     units = {"baseline_seconds": "s", "stay_positive_seconds": "s", "reduction": ""}
     _record(job, "figure2", figures, units, graph)
     plot_reduction(figures, job)
@@ -128,11 +128,11 @@ def ablations(job: Job, dry_run: bool) -> None:
         rule = job.paper.rule_of_ablations(cell)
         every, missing = variants(job.paper, cell), missing_variants(job.paper, cell, rows)
         said = f"{len(every)} variants from {len(rule.seeds)} seeds, {len(every) - len(missing)} of them done"
-        job.speaker.say(f"ablations of {cell.slug}: {said}" + ("" if known else "; no chosen setting yet"))
+        job.console.say(f"ablations of {cell.slug}: {said}" + ("" if known else "; no chosen setting yet"))
         if known and missing and not dry_run:
             graph = job.load(cell.dataset)
             runs = len(missing) * len(rule.seeds)
-            with job.speaker.progress(cell.slug, runs * rule.final_epochs) as done:
+            with job.console.progress(cell.slug, runs * rule.final_epochs) as done:
                 found = ablate(job.paper, cell, graph, context, missing, done)
             context.add(found)
 
@@ -145,7 +145,7 @@ def background(job: Job, dry_run: bool) -> None:
     for cell in job.cells:
         for record in chosen_records(job.paper, cell, job.context) if _has_background(cell) else ():
             path = artifact_path(context, cell.slug, record["seed"])
-            job.speaker.say(f"background of {cell.slug}, seed {record['seed']}: {'done' if path.exists() else path}")
+            job.console.say(f"background of {cell.slug}, seed {record['seed']}: {'done' if path.exists() else path}")
             if not dry_run and not path.exists():
                 artifact = rerun(job.paper, cell, job.load(cell.dataset), context, record, keep=background_artifact)
                 artifact.write(path)
@@ -165,18 +165,18 @@ def theorems(job: Job, dry_run: bool) -> None:
 
     models = ("distmult", "rescal") if job.quick else tuple(MODELS)
     points = sum(map(len, curves.SWEEPS.values())) * len(models)
-    job.speaker.say(
+    job.console.say(
         f"theorems: {points} sums by Theorem 1 and by enumeration, peak memory for {len(models)} models, and epochs "
         f"with 0 to {curves.RATIOS[-1]} negatives on {TIMED}"
     )
     if dry_run:
         return
     figures = []
-    with job.speaker.progress("sums", points) as done:
+    with job.console.progress("sums", points) as done:
         for figure in curves.sums(models):
             figures.append(figure)
             done(1)
-    with job.speaker.progress("memory", len(models)) as done:
+    with job.console.progress("memory", len(models)) as done:
         for model in models:
             figures.append(curves.memory(1000, 10, model, 32))
             done(1)

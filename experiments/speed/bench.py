@@ -26,7 +26,7 @@ from experiments.speed.timing import (
     rows_of_figures,
 )
 from experiments.store import add_rows
-from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
+from staypositive.cli.console import Console, JsonFlag, QuietFlag, VerboseFlag
 from staypositive.completion import complete_data
 from staypositive.errors import SettingError
 from staypositive.files import write_atomic
@@ -73,7 +73,7 @@ def bench(
       python -m experiments bench FB15k-237AM --parts entities,facts,batch,dim,negatives --plots plots
 
     """
-    speaker = Speaker(as_json, quiet, verbose)
+    console = Console(as_json, quiet, verbose)
     wanted, names = parts.split(","), models.split(",")
     if set(wanted) - set(PARTS):
         raise SettingError(f"expected parts among {', '.join(PARTS)}, got {parts!r}")
@@ -83,7 +83,7 @@ def bench(
     workload = Workload.of_graph(load_graph(data))
     bandwidth = copy_bandwidth(where)
     figures: list[Figure] = []
-    with speaker.progress("measuring", len(wanted)) as advance:
+    with console.progress("measuring", len(wanted)) as advance:
         for part in wanted:
             figures += _measure(part, workload, names, dim, batch_size, where, bandwidth, repeats, pykeen)
             advance(1)
@@ -92,17 +92,17 @@ def bench(
         "threads": torch.get_num_threads(),
         "bandwidth": bandwidth,
     }
-    _show(speaker, about, figures)
+    _show(console, about, figures)
     if out is not None:
         write_atomic(out, json.dumps([about, *figures], indent=1) + "\n")
     if plots is not None:
         for path in plot_figures(figures, plots):
-            speaker.say(f"drawn: {path}")
+            console.say(f"drawn: {path}")
     if results is not None:
         experiment = "bench" if "engines" in wanted else "bench-growth"  # a comparison's sides come from one run
         count = add_rows(results, rows_of_figures(figures, about["device"], own_command(), experiment=experiment))
-        speaker.say(f"{count} figures added to {results}")
-    speaker.result([about, *figures])
+        console.say(f"{count} figures added to {results}")
+    console.result([about, *figures])
 
 
 def _measure(
@@ -149,8 +149,8 @@ def _measure(
     return [engine(workload, first, "auto", dim, batch, objective=objective) for objective in drawn]
 
 
-def _show(speaker: Speaker, about: Figure, figures: list[Figure]) -> None:
-    speaker.say(f"{about['device']}, {about['threads']} threads; a copy moves {about['bandwidth'] / 1e9:.1f} GB/s")
+def _show(console: Console, about: Figure, figures: list[Figure]) -> None:
+    console.say(f"{about['device']}, {about['threads']} threads; a copy moves {about['bandwidth'] / 1e9:.1f} GB/s")
     loads = sorted({f["workload"] for f in figures if "workload" in f})
     several = len(loads) > 1
     header = ["", "n", "d", "batch", "s per epoch", "M facts/s", "B per fact", "of floor"]
@@ -164,16 +164,16 @@ def _show(speaker: Speaker, about: Figure, figures: list[Figure]) -> None:
         if "epoch_seconds" in f
     ]  # fmt: skip
     if rows:
-        speaker.table(f"Epochs on {', '.join(loads)} (n: negatives drawn per fact)", header, rows)
-        speaker.say(f"{FORMULA}; of floor: the share of the copy's bandwidth that those bytes reach")
+        console.table(f"Epochs on {', '.join(loads)} (n: negatives drawn per fact)", header, rows)
+        console.say(f"{FORMULA}; of floor: the share of the copy's bandwidth that those bytes reach")
     ranked = [[f["workload"], f["engine"], f["facts"], f["seconds"]] for f in figures if "seconds" in f]
     if ranked:
-        speaker.table("Filtered ranking, both sides", ["workload", "engine", "facts", "seconds"], ranked)
+        console.table("Filtered ranking, both sides", ["workload", "engine", "facts", "seconds"], ranked)
     for f in figures:
         if "parse_seconds" in f:
             parsed, cached = f["parse_seconds"], f["cached_seconds"]
-            speaker.say(f"{f['workload']}, {f['engine']}: {parsed:.3f} s parsed, {cached:.3f} s from the cache")
+            console.say(f"{f['workload']}, {f['engine']}: {parsed:.3f} s parsed, {cached:.3f} s from the cache")
     keys = ("model", "entities", "relations", "dim", "theorem_seconds", "enumeration_seconds", "ratio")
     sums = [[f[key] for key in keys] for f in figures if "theorem_seconds" in f]
     if sums:
-        speaker.table("Sum of all scores: Theorem 1 against enumeration", list(keys), sums)
+        console.table("Sum of all scores: Theorem 1 against enumeration", list(keys), sums)

@@ -1,4 +1,4 @@
-"""Knowledge-graph completion without negative sampling, with probabilities one can trust.
+"""Knowledge-graph completion without negative sampling, with calibrated probabilities.
 
 >>> import staypositive as sp
 >>> graph = sp.load_graph("geo")
@@ -7,6 +7,8 @@
 ['tail', 'probability', 'score', 'known']
 """
 
+# ruff: noqa: F403, F405  # stars, so that names stand in one list: __all__
+
 from __future__ import annotations
 
 import importlib
@@ -14,45 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from staypositive.version import __version__
 
-if TYPE_CHECKING:
-    from staypositive.errors import (
-        DataError,
-        DivergedError,
-        DownloadError,
-        InputError,
-        RunError,
-        SettingError,
-        ShortOfMemoryError,
-        StayPositiveError,
-        StoppedError,
-        UnknownLabelError,
-    )
-    from staypositive.graph import (
-        CATALOGUE,
-        KnowledgeGraph,
-        RdfTerms,
-        Sparql,
-        Split,
-        Vocabulary,
-        drop_unseen,
-        ingest,
-        inspect_graph,
-        load_graph,
-        write_folder,
-    )
-    from staypositive.inference import Predictor, Query
-    from staypositive.models import MODELS, BilinearModel, build_model
-    from staypositive.objectives import (
-        OBJECTIVES,
-        NegativeSampling,
-        Objective,
-        OneVsAll,
-        StayPositive,
-        build_objective,
-    )
-    from staypositive.probability import CALIBRATORS
-    from staypositive.run import Checkpoint, Run, Settings, build_ensemble, fit, load_run, make_settings
-    from staypositive.training import Callback, EpochRecord
+if TYPE_CHECKING:  # type checkers find the names of __all__ here, and Python in __getattr__
+    from staypositive.errors import *
+    from staypositive.graph import *
+    from staypositive.inference import *
+    from staypositive.models import *
+    from staypositive.objectives import *
+    from staypositive.probability import *
+    from staypositive.run import *
+    from staypositive.training import *  # type: ignore[assignment]  # `within`, which is no public name
 
 __all__ = [
     "CALIBRATORS",
@@ -60,6 +32,7 @@ __all__ = [
     "MODELS",
     "OBJECTIVES",
     "BilinearModel",
+    "Calibrator",
     "Callback",
     "Checkpoint",
     "DataError",
@@ -68,6 +41,7 @@ __all__ = [
     "EpochRecord",
     "InputError",
     "KnowledgeGraph",
+    "ModelOptions",
     "NegativeSampling",
     "Objective",
     "OneVsAll",
@@ -76,6 +50,7 @@ __all__ = [
     "RdfTerms",
     "Run",
     "RunError",
+    "SecondMoment",
     "SettingError",
     "Settings",
     "ShortOfMemoryError",
@@ -84,6 +59,7 @@ __all__ = [
     "StayPositive",
     "StayPositiveError",
     "StoppedError",
+    "Table",
     "UnknownLabelError",
     "Vocabulary",
     "__version__",
@@ -101,6 +77,7 @@ __all__ = [
 ]
 
 _ROOMS = ("errors", "graph", "models", "objectives", "probability", "training", "inference", "run")
+"""Where public names are looked for, the lightest to import first."""
 
 
 def __getattr__(name: str) -> Any:
@@ -116,4 +93,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    return __all__

@@ -1,8 +1,8 @@
-"""Shell completion and the list of commands, without waiting for torch.
+"""Shell completion and the list of commands, without waiting seconds for torch.
 
-The command line is built from settings, models and objectives, and so imports torch, which takes seconds. Its outline
-(commands, flags, choices) is kept in the cache as JSON, under a name that changes with any of its files. From it an
-empty twin of the command line is built, and typer completes from that, or prints its help.
+The outline of the command line (commands, flags, choices) is kept in the cache as JSON, under a name that changes
+with any of the package's files. From it a command line with the same words, and nothing behind them, is built, which
+typer completes from, or prints the help of.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import inspect
 import json
 import os
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
+from typer.models import ArgumentInfo
 
 PROGRAM = "staypositive"
 VARIABLE = f"_{PROGRAM.upper()}_COMPLETE"
@@ -26,11 +28,7 @@ _PACKAGE = Path(__file__).parent
 _PACKAGED = _PACKAGE / "run" / "packaged"
 _RUN = "run.json"
 """Both as in the room `run`, which imports torch; a test holds them equal."""
-
-
-def wants_outline(words: list[str]) -> bool:
-    """Whether a shell asks for completions, or a person for the commands there are."""
-    return VARIABLE in os.environ or words == ["--help"]
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def answer() -> None:
@@ -38,18 +36,16 @@ def answer() -> None:
     twin(kept_outline())(prog_name=PROGRAM)
 
 
-# -- what completes an argument ----------------------------------------------------------------------------------
-
-
 def complete_data(incomplete: str) -> list[str | tuple[str, str]]:
     """Complete a graph: a dataset's name, a folder or a file."""
-    return [*_named("datasets"), *sorted(_paths(incomplete, "*"))]
+    return [*map(tuple, kept_outline()["names"]["datasets"]), *sorted(_paths(incomplete, "*"))]
 
 
 def complete_run(incomplete: str) -> list[str | tuple[str, str]]:
     """Complete a run: one of the package, or a folder that holds one, here or one level down."""
     found = {*_paths(incomplete, "*"), *_paths(incomplete, "*/*")}
-    return [*_named("runs"), *sorted(path for path in found if Path(path, _RUN).is_file())]
+    runs = sorted(path for path in found if Path(path, _RUN).is_file())
+    return [*map(tuple, kept_outline()["names"]["runs"]), *runs]
 
 
 def complete_relation(context: typer.Context, incomplete: str) -> list[str]:
@@ -63,34 +59,19 @@ def complete_relation(context: typer.Context, incomplete: str) -> list[str]:
         return []  # no run yet, or a damaged one: the command itself will say so
 
 
-COMPLETERS: dict[str, Callable[..., Any]] = {
-    function.__name__: function for function in (complete_data, complete_run, complete_relation)
-}
+COMPLETERS = {function.__name__: function for function in (complete_data, complete_run, complete_relation)}
 
 
 def _paths(start: str, rest: str) -> list[str]:
     return glob.glob(glob.escape(start) + rest)  # noqa: PTH207  # a Path would drop ./ and a slash at the end
 
 
-def _named(what: str) -> list[tuple[str, str]]:
-    return [(name, about) for name, about in kept_outline()["names"][what]]
-
-
-# -- the outline -------------------------------------------------------------------------------------------------
-
-
 def kept_outline() -> dict[str, Any]:
-    """Return the outline of this very version: from the cache, or made and put there."""
+    """Return the outline of this state of the package: from the cache, or made and put there in place of others."""
     path = _cache() / f"completion-{_state()}.json"
-    try:
+    with suppress(OSError, ValueError):
         found: dict[str, Any] = json.loads(path.read_text("utf-8"))
         return found
-    except (OSError, ValueError):
-        return _keep(path)
-
-
-def _keep(path: Path) -> dict[str, Any]:
-    """Make the outline, and put it in the place of older ones; a cache that cannot be written is done without."""
     from staypositive.cli import app
     from staypositive.files import write_atomic
     from staypositive.graph import CATALOGUE
@@ -99,13 +80,10 @@ def _keep(path: Path) -> dict[str, Any]:
     datasets = [[dataset.name, dataset.about] for dataset in CATALOGUE.values()]
     runs = [[name, "a run inside the package"] for name in packaged_runs()]
     made = outline(app) | {"names": {"datasets": datasets, "runs": runs}}
-    try:
+    with suppress(OSError):  # without a cache that can be written, it is made each time
         write_atomic(path, json.dumps(made))
-        for other in path.parent.glob("completion-*.json"):
-            if other != path:
-                other.unlink(missing_ok=True)
-    except OSError:
-        pass
+        for other in set(path.parent.glob("completion-*.json")) - {path}:
+            other.unlink(missing_ok=True)
     return made
 
 
@@ -118,11 +96,9 @@ def _cache() -> Path:
 
 def _state() -> str:
     """Return a name for the package as it is: it changes when any of its code does."""
-    digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        stat = path.stat()
-        digest.update(f"{path} {stat.st_size} {stat.st_mtime_ns}\n".encode())
-    return digest.hexdigest()[:16]
+    stats = [(path, path.stat()) for path in sorted(_PACKAGE.rglob("*.py"))]
+    lines = [f"{path} {stat.st_size} {stat.st_mtime_ns}" for path, stat in stats]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def outline(app: typer.Typer) -> dict[str, Any]:
@@ -144,12 +120,8 @@ def outline(app: typer.Typer) -> dict[str, Any]:
 
 
 def _parameters(function: Callable[..., Any] | None) -> list[dict[str, Any]]:
-    signature = inspect.signature(function, eval_str=True) if function else inspect.Signature()
-    return [
-        _parameter(parameter)
-        for parameter in signature.parameters.values()
-        if get_origin(parameter.annotation) is Annotated
-    ]
+    parameters = inspect.signature(function, eval_str=True).parameters.values() if function else ()
+    return [_parameter(one) for one in parameters if get_origin(one.annotation) is Annotated]
 
 
 def _parameter(parameter: inspect.Parameter) -> dict[str, Any]:
@@ -158,7 +130,7 @@ def _parameter(parameter: inspect.Parameter) -> dict[str, Any]:
         kind = next(part for part in get_args(kind) if part is not type(None))
     return {
         "name": parameter.name,
-        "argument": isinstance(info, type(typer.Argument())),
+        "argument": isinstance(info, ArgumentInfo),
         "flags": [*([info.default] if isinstance(info.default, str) else []), *(info.param_decls or ())],
         "help": info.help,
         "switch": kind is bool,
@@ -166,9 +138,6 @@ def _parameter(parameter: inspect.Parameter) -> dict[str, Any]:
         "choices": [str(choice) for choice in get_args(kind)] if get_origin(kind) is Literal else [],
         "completer": info.autocompletion.__name__ if info.autocompletion else None,
     }
-
-
-# -- the twin ----------------------------------------------------------------------------------------------------
 
 
 def twin(shape: dict[str, Any]) -> typer.Typer:
@@ -185,18 +154,16 @@ def twin(shape: dict[str, Any]) -> typer.Typer:
 def _blank(parameters: list[dict[str, Any]]) -> Callable[..., None]:
     def blank(**_: Any) -> None: ...
 
-    rebuilt = list(_rebuilt(parameters))
+    kinds = {one["name"]: _annotation(one) for one in parameters}
+    rebuilt = [inspect.Parameter(name, KEYWORD, default=None, annotation=kind) for name, kind in kinds.items()]
     blank.__signature__ = inspect.Signature(rebuilt)  # type: ignore[attr-defined]
-    blank.__annotations__ = {parameter.name: parameter.annotation for parameter in rebuilt}
+    blank.__annotations__ = kinds
     return blank
 
 
-def _rebuilt(parameters: list[dict[str, Any]]) -> Iterator[inspect.Parameter]:
-    for one in parameters:
-        kind: Any = bool if one["switch"] else Literal[tuple(one["choices"])] if one["choices"] else str
-        kind = list[kind] if one["many"] else kind
-        make: Callable[..., Any] = typer.Argument if one["argument"] else typer.Option
-        info = make(*one["flags"], help=one["help"], autocompletion=COMPLETERS.get(one["completer"]))
-        yield inspect.Parameter(
-            one["name"], inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
-        )
+def _annotation(one: dict[str, Any]) -> Any:
+    kind: Any = bool if one["switch"] else Literal[tuple(one["choices"])] if one["choices"] else str
+    kind = list[kind] if one["many"] else kind
+    make: Callable[..., Any] = typer.Argument if one["argument"] else typer.Option
+    info = make(*one["flags"], help=one["help"], autocompletion=COMPLETERS.get(one["completer"]))
+    return Annotated[kind | None, info]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,8 +25,8 @@ LARGEST_FLOAT = (2 - 2**-23) * 2.0**127
 class Applies(NamedTuple):
     """Where an option has an effect."""
 
-    to: str
-    """As a sentence says it: `the tanh bound`."""
+    to: str | Callable[[], str]
+    """As a sentence says it: `the tanh bound`. A function is called when it is said, as that of a help is."""
     by: str
     """The setting that decides: `bound`."""
     holds: Callable[[Any], bool]
@@ -39,8 +39,8 @@ _INSIDE = {"least": operator.ge, "above": operator.gt, "most": operator.le, "bel
 
 def option(
     default: T,
-    help: str,
-    choices: tuple[Any, ...] | None = None,
+    help: str | Callable[[], str],
+    choices: Collection[Any] | None = None,
     *,
     made: tuple[Any, ...] = (),
     applies: Applies | None = None,
@@ -48,19 +48,25 @@ def option(
 ) -> T:
     """Declare a field: its default, the help of its flag, the values it takes if few, its range, where it applies.
 
-    `made` are values that a saved run may have and nobody can choose; `limits` are `least`, `above`, `most`, `below`.
+    `choices` may be a dictionary that grows; `made` are values that a saved run may have and nobody can choose;
+    `limits` are `least`, `above`, `most`, `below`.
     """
     metadata = {"help": help, "choices": choices, "made": made, "applies": applies, "limits": limits}
     field: T = dataclasses.field(default=default, metadata=metadata)
     return field
 
 
+def text(said: str | Callable[[], str]) -> str:
+    """Return a help, or where an option applies, as it is now."""
+    return said() if callable(said) else said
+
+
 def described(field: dataclasses.Field[Any]) -> str:
     """Return the help of an option with its range and where it applies, all separated by semicolons."""
     limits, applies = field.metadata["limits"], field.metadata["applies"]
     notes = [" and ".join(_end(*limit) for limit in limits.items())] if limits else []
-    notes += [f"applies to {applies.to}"] if applies else []
-    return "; ".join([field.metadata["help"], *notes])
+    notes += [f"applies to {text(applies.to)}"] if applies else []
+    return "; ".join([text(field.metadata["help"]), *notes])
 
 
 def check_options(instance: Any, owner: str = "") -> None:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import staypositive as sp
 from staypositive.cli import app, main
+from staypositive.models import model_options
 from staypositive.objectives import OBJECTIVES, objective_options
 
 FAST = ["--dim", "4", "--epochs", "2", "--validate-every", "1", "--threads", "1"]
@@ -47,7 +48,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_train_tells_the_story(tmp_path: Path) -> None:
     text = call("train", "geo", "--out", tmp_path / "run", *FAST, "--model", "distmult")
     assert "geo: 5,198 entities, 9 relations, 21,414 / 2,438 / 2,438 triples" in text
-    assert "distmult by stay-positive, dim 4\n" in text
+    assert "distmult by stay-positive, dim 4, batch size 1,024, at most 2 epochs\n" in text
     assert "Ranking on test: 2,438 queries, filtered by train, valid, test" in text
     assert "uncalibrated" in text
     assert "platt" in text
@@ -59,14 +60,15 @@ def test_train_tells_the_story(tmp_path: Path) -> None:
 
 def test_train_states_the_preset(tmp_path: Path) -> None:
     text = call("train", "geo", "--out", tmp_path / "run", *FAST, "--preset", "paper", "--no-evaluate")
-    assert "simple by stay-positive, dim 4 (preset paper)" in text
+    assert "preset paper: simple by stay-positive, dim 4, batch size 1,024, at most 2 epochs\n" in text
     assert sp.load_run(tmp_path / "run").provenance["preset"] == "paper"
 
 
 def test_every_setting_and_option_has_a_flag() -> None:
     text = call("train", "--help")
     for name in [
-        *(field.name for field in dataclasses.fields(sp.Settings)),
+        *(field.name for field in dataclasses.fields(sp.Settings) if field.name != "model_options"),
+        *(option for model in sp.MODELS for option in model_options(model)),
         *(option for objective in OBJECTIVES for option in objective_options(objective)),
     ]:
         assert f"--{name.replace('_', '-')}" in text, name
@@ -174,7 +176,7 @@ def test_datasets(tmp_path: Path) -> None:
     assert {row["name"] for row in json.loads(call("datasets", "list", "--json"))} >= {"geo", "WN18AM"}
     shown = json.loads(call("datasets", "show", "geo", "--json"))
     assert shown["counts"]["entities"] == 5198
-    assert "nothing odd" in call("datasets", "show", "geo")
+    assert "no problems found" in call("datasets", "show", "geo")
     assert "all hashes right" in call("datasets", "fetch", "geo")
     folder = tmp_path / "raw"
     folder.mkdir()
@@ -368,7 +370,7 @@ def test_join_makes_one_run_of_two(
     assert "already holds a run" in said
     code, said = fail(monkeypatch, capsys, "ensemble", trained, both, "--out", both, "--force")
     assert code == 2
-    assert "is one of the runs to be joined" in said
+    assert "is one of the members" in said
     code, said = fail(monkeypatch, capsys, "ensemble", trained, "--out", tmp_path / "one")
     assert code == 2
     assert "two runs or more" in said
@@ -386,9 +388,9 @@ def test_runs_of_other_seeds_share_a_split(
     assert code == 2
     assert "--split-seed" in said
     text = call("ensemble", tmp_path / "a", tmp_path / "c", "--out", tmp_path / "ac")
-    assert "the best run alone" in text
+    assert "for its best member" in text
     alone = call("ensemble", tmp_path / "a", tmp_path / "a", "--out", tmp_path / "aa")
-    assert "this is that run alone" in alone
+    assert "the ensemble is that run only" in alone
 
 
 def test_train_starts_from_a_run(

@@ -47,7 +47,7 @@ def test_ingest_then_train(tmp_path: Path) -> None:
     assert said["counts"]["entities"] == 50
     assert said["counts"]["train"] + said["counts"]["copies_dropped"] == 800
     text = call("train", out, "--out", tmp_path / "run", "--dim", 4, "--epochs", 2, "--threads", 1, "--device", "cpu")
-    assert "none was ranked" in text
+    assert "facts were streamed from disk and not ranked" in text
     assert "next: staypositive predict" in text
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from staypositive.cli import app
-from staypositive.cli.reading import parse_columns, parse_list
+from staypositive.cli.flags import parse_columns, parse_list
 from staypositive.errors import DataError, InputError, SettingError
 
 ROWS = ["knows,Grace,Ada", "knows,Alan,Grace", "likes,Ada,Alan", "knows,Ada,Grace"]

@@ -19,8 +19,7 @@ import staypositive as sp
 from experiments.store import read_results
 from staypositive import sealed_folder
 from staypositive.cli import app, main
-from staypositive.cli.stopping import StopSignals
-from staypositive.training import loop
+from staypositive.training import StopSignals, loop
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = [
@@ -109,13 +108,13 @@ def test_a_signal_stops_after_the_epoch_and_resume_goes_on(
     assert stopped.code == code
     assert "stopping after this epoch; once more to stop at once" in stopped.said
     again = f"staypositive train geo --out {folder} {' '.join(FAST)} --resume"
-    assert f"training was stopped after epoch 2 of 4; go on with: {again}" in stopped.said
+    assert f"training was stopped after epoch 2 of 4; resume with: {again}" in stopped.said
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
     refused = call(folder)
     assert refused.code == 2
-    assert "stopped after epoch 2; `train --resume` goes on with it, --force begins anew" in refused.said
+    assert "stopped after epoch 2; `train --resume` resumes it, --force begins anew" in refused.said
     on = call(folder, "--resume")
-    assert "going on after epoch 2" in on.said
+    assert "resuming from epoch 2" in on.said
     assert_same(folder, whole)
     assert sp.load_run(folder).provenance["resumed_after"] == [2]
 
@@ -129,8 +128,8 @@ def test_a_second_signal_stops_at_once(call, tmp_path: Path, monkeypatch: pytest
         at_epoch(3, twice, patch)
         stopped = call(tmp_path / "run", "--checkpoint-every", "2")
     assert stopped.code == 130
-    assert "go on with: staypositive train" in stopped.said
-    assert "going on after epoch 2" in call(tmp_path / "run", "--resume").said
+    assert "resume with: staypositive train" in stopped.said
+    assert "resuming from epoch 2" in call(tmp_path / "run", "--resume").said
 
 
 def test_a_signal_that_comes_as_training_ends_is_heeded(
@@ -146,7 +145,7 @@ def test_a_signal_that_comes_as_training_ends_is_heeded(
         patch.setattr(StopSignals, "__exit__", late)
         stopped = call(tmp_path / "run")
     assert stopped.code == 143
-    assert "training had just ended; go on with" in stopped.said
+    assert "training had just ended; resume with" in stopped.said
     call(tmp_path / "run", "--resume")
     assert_same(tmp_path / "run", whole)
 
@@ -183,7 +182,7 @@ def test_force_begins_anew(call, whole: sp.Run, tmp_path: Path, monkeypatch: pyt
         call(tmp_path / "run", "--seed", "7")
     refused = call(tmp_path / "run", "--resume").said
     assert "seed is 7 there and 0 here" in refused
-    assert "going on" not in refused  # said once the settings are known to be the checkpoint's
+    assert "resuming" not in refused  # said once the settings are known to be the checkpoint's
     next((tmp_path / "run" / "checkpoint").glob("state.*")).write_bytes(b"damaged")
     damaged = call(tmp_path / "run", "--resume", "--seed", "7")
     assert damaged.code == 1
@@ -225,7 +224,7 @@ def test_a_full_disk_is_one_line_and_what_was_trained_is_kept(
         assert done.code == 1
         assert f"error: cannot write the run to {tmp_path / 'run'}: No space left on device" in done.said
         monkeypatch.setattr(loop, "_epoch", lambda *_: pytest.fail("trained again"))
-        assert "going on after epoch 4" in call(tmp_path / "run", "--resume").said
+        assert "resuming from epoch 4" in call(tmp_path / "run", "--resume").said
     assert_same(tmp_path / "run", whole)
 
 

@@ -99,7 +99,7 @@ def test_the_command_goes_on_where_it_stopped(run: sp.Run, tmp_path: Path, monke
             if len(seen) == 1:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr("staypositive.cli.discover.discover", stopping)
+    monkeypatch.setattr("staypositive.cli.ask.discover", stopping)
     out.unlink()
     CliRunner().invoke(app, [*wanted, "--out", str(out)])
     assert not out.exists()

@@ -12,6 +12,7 @@ import staypositive as sp
 from staypositive.evaluation import sigmoid
 from staypositive.interop import export_onnx
 from staypositive.models import MODELS
+from staypositive.probability import Isotonic
 
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -70,3 +71,10 @@ def test_labels_stand_beside_the_scorer(graph: sp.KnowledgeGraph, tmp_path: Path
     export_onnx(sp.fit(graph, model="distmult", dim=4, epochs=1), tmp_path / "scorer.onnx")
     labels = json.loads((tmp_path / "scorer.labels.json").read_text("utf-8"))
     assert labels == {"entities": list(graph.entities), "relations": list(graph.relations)}
+
+
+def test_an_isotonic_map_of_one_value(graph: sp.KnowledgeGraph, tmp_path: Path) -> None:
+    run = sp.fit(graph, model="distmult", dim=4, epochs=1)
+    run.calibrator = Isotonic((0.5,), (0.25,), base_prior=0.5)
+    found = answers(export_onnx(run, tmp_path / "scorer.onnx"), graph.test.triples)
+    assert (found["probability"] == 0.25).all()

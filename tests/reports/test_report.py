@@ -161,7 +161,7 @@ def test_the_command_makes_the_same_settings() -> None:
 
 def test_the_command_leaves_out_what_has_no_effect() -> None:
     """As earlier versions may have saved it: `train` would refuse it."""
-    settings = sp.Settings(model="complex", slices=3, bound="identity", score_bound=7.0, objective=SecondMoment())
+    settings = sp.Settings(model="complex", bound="identity", score_bound=7.0, objective=SecondMoment())
     command = train_command("geo", settings)
     assert command == "staypositive train geo --model complex --objective second-moment --bound identity"
 

@@ -10,8 +10,7 @@ import staypositive as sp
 from conftest import planted_graph
 from staypositive.errors import InputError
 from staypositive.graph import Split
-from staypositive.objectives import SecondMoment, StayPositive
-from staypositive.run import measuring
+from staypositive.objectives import SecondMoment, StayPositive, second_moment
 from staypositive.run.measuring import best_calibrator
 
 
@@ -23,9 +22,9 @@ def test_auto_goes_by_objective_and_labels(monkeypatch: pytest.MonkeyPatch) -> N
     assert best_calibrator(facts, StayPositive()) is None
     assert best_calibrator(facts, SecondMoment()) == "posterior"
     assert best_calibrator(few, SecondMoment()) is None
-    monkeypatch.setattr(measuring, "ENOUGH_LABELS", len(labelled.valid) + 1)
+    monkeypatch.setattr(second_moment, "ENOUGH_LABELS", len(labelled.valid) + 1)
     assert best_calibrator(labelled, SecondMoment()) == "posterior"
-    monkeypatch.setattr(measuring, "ENOUGH_LABELS", len(labelled.valid))
+    monkeypatch.setattr(second_moment, "ENOUGH_LABELS", len(labelled.valid))
     assert best_calibrator(labelled, SecondMoment()) == "null-logistic"
 
 

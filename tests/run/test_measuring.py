@@ -9,7 +9,7 @@ import pytest
 
 import staypositive as sp
 from experiments.store import rows_of_run
-from staypositive.cli.common import Speaker
+from staypositive.cli.console import Console
 from staypositive.cli.tables import evaluation_tables
 from staypositive.graph import Split, Vocabulary
 from staypositive.run import provenance
@@ -38,7 +38,7 @@ def test_unseen_entities_are_reported_apart(
     keep = np.arange(2 * facts) % facts != facts - 1
     assert report["ranking"]["without_unseen"]["mr"] == pytest.approx(ranks.ranks()[keep].mean())
     assert report["classification"]["without_unseen"]["triples"] == len(with_stranger.test) - 2
-    evaluation_tables(Speaker(), "test", report)
+    evaluation_tables(Console(), "test", report)
     assert "seen entities" in capsys.readouterr().out
     rows = rows_of_run(run, "test", "c", experiment="e", setting="s", selected_on="valid")
     assert {row["unseen"] for row in rows if row["metric"] in ("mrr", "nll")} == {"with", "without"}

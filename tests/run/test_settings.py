@@ -111,11 +111,11 @@ def test_an_option_without_effect_is_refused(changes: dict[str, Any], said: str)
 
 
 def test_none_gives_nothing_and_saved_settings_load_all_the_same() -> None:
-    assert sp.make_settings(model="complex", slices=None).slices is None
-    stated = sp.Settings(model="complex", slices=3, optimiser="adam", accumulator=0.5).as_dict()
-    settings = sp.Settings.from_dict(stated)
-    assert settings.as_dict() == stated
-    assert list(unused(settings, SETTINGS)) == ["slices", "accumulator"]
+    assert sp.make_settings(model="complex", slices=None) == sp.Settings(model="complex")
+    stated = sp.Settings(model="complex", optimiser="adam", accumulator=0.5).as_dict() | {"slices": 3}
+    settings = sp.Settings.from_dict(stated)  # older versions kept slices for every model
+    assert settings.as_dict() | {"slices": 3} == stated
+    assert list(unused(settings, ["slices", *SETTINGS])) == ["slices", "accumulator"]
 
 
 def test_memory_that_slices_or_negatives_take_is_said(planted: sp.KnowledgeGraph) -> None:

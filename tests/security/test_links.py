@@ -13,10 +13,10 @@ import pytest
 import staypositive as sp
 from launching import world_of_one
 from staypositive.cli import main
-from staypositive.cli.discover import Partial
 from staypositive.errors import InputError, RunError
 from staypositive.files import LOCK, locked, open_plain, write_atomic
 from staypositive.graph.on_disk.folder import MARK, new_folder
+from staypositive.inference import PartialDiscovery
 from staypositive.interop.trackers import make_tracker
 from staypositive.run import make_settings
 from staypositive.run.checkpoint import CHECKPOINT
@@ -158,20 +158,20 @@ def test_a_tracker_does_not_write_through_a_link(planted: sp.KnowledgeGraph, tmp
 
 
 def test_a_search_keeps_off_linked_and_foreign_files(tmp_path: Path, theirs: Path) -> None:
-    out, folder = tmp_path / "new.tsv", tmp_path / "new.tsv.partial"
+    folder = tmp_path / "new.tsv.partial"
     folder.symlink_to(theirs.parent)
     with pytest.raises(InputError, match="is a link"):
-        Partial(out, {"top": 1})
+        PartialDiscovery(folder, {"top": 1})
     folder.unlink()
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
-    (folder / "7.tsv").symlink_to(theirs)
+    (folder / "7.bin").symlink_to(theirs)
     for said in ('{"top": 2}', "[" * 100_000, '{"top": 1}'):
         (folder / "asked.json").write_text(said)
-        (folder / "3.tsv").write_text("nonsense\n")
-        assert Partial(out, {"top": 1}).done == set()
-    Partial(out, {"top": 1}).remove()
-    assert sorted(path.name for path in folder.iterdir()) == ["7.tsv", "notes.txt"]
+        (folder / "3.bin").write_text("nonsense\n")
+        assert PartialDiscovery(folder, {"top": 1}).found == {}
+    PartialDiscovery(folder, {"top": 1}).remove()
+    assert sorted(path.name for path in folder.iterdir()) == ["7.bin", "notes.txt"]
     assert theirs.read_text(encoding="utf-8") == "years of work"
 
 

@@ -14,16 +14,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 from unittest.mock import patch
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import staypositive as sp
 from security.conftest import HOSTILE
 from staypositive.cli import main
-from staypositive.cli.common import VisibleFormatter
-from staypositive.cli.discover import Partial
+from staypositive.cli.console import VisibleFormatter
 from staypositive.errors import DataError, InputError
+from staypositive.inference import PartialDiscovery, discover, discovery_table
 from staypositive.interop import export_embeddings, export_graph, write_table
 from staypositive.interop.tables import FORMULA
 from staypositive.reports import render_report
@@ -209,11 +208,13 @@ def test_every_command_that_writes_a_table_can_make_it_safe(
 
 
 def test_a_stopped_search_goes_on_with_the_same_labels(hostile_run: sp.Run, tmp_path: Path) -> None:
-    table = hostile_run.predict(head=HOSTILE[0], relation="=r()", top=len(HOSTILE))
-    table = table.assign(head=HOSTILE[0], relation="=r()")[["head", "relation", "tail", "probability", "score"]]
-    table = table.assign(log_odds=-np.arange(len(table)), h=0, r=0, t=np.arange(len(table)))
-    Partial(tmp_path / "x.tsv", {"a": 1}).add(0, table)
-    assert Partial(tmp_path / "x.tsv", {"a": 1}).table()["tail"].tolist() == table["tail"].tolist()
+    whole = hostile_run.discover(min_probability=0.01)
+    assert set(whole["tail"]) & set(HOSTILE)
+    kept = PartialDiscovery(tmp_path / "x.partial", {"a": 1})
+    for found in discover(hostile_run.predictor, min_probability=0.01):
+        kept.add(found)
+    again = PartialDiscovery(tmp_path / "x.partial", {"a": 1})
+    pd.testing.assert_frame_equal(discovery_table(hostile_run.predictor, again.found.values()), whole)
 
 
 def test_every_line_of_word2vec_is_one_label(hostile_run: sp.Run, tmp_path: Path) -> None:

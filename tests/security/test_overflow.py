@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save, save_file
 import staypositive as sp
 from launching import world_of_one
 from security.test_forgeries import forge, part
-from staypositive.cli.common import Speaker, keep_results
+from staypositive.cli.console import Console
+from staypositive.cli.measure import keep_results
 from staypositive.errors import RunError
 from staypositive.files import sha256_bytes, sha256_file, to_json
 from staypositive.models import JOINED, MODELS, BilinearModel, Scorer, build_model, join_models
@@ -182,7 +183,7 @@ def test_measuring_a_run_leaves_its_weights_and_its_graph(
     run = sp.load_run(folder)
     run.calibrate("temperature")
     run.evaluate("test")
-    keep_results(run, folder, Speaker(quiet=True))
+    keep_results(run, folder, Console(quiet=True))
     changed = {"metrics.json", "calibrator.json"}
     now = RUN.files(folder)
     assert {role for role in now if now[role] != files.get(role)} == changed

@@ -9,7 +9,6 @@ import math
 import os
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ import torch
 import staypositive as sp
 from conftest import planted_graph
 from staypositive.errors import SettingError
-from staypositive.models import MODELS, TABLES, BilinearModel, BlockModel, Table, build_model
+from staypositive.models import MODELS, TABLES, BilinearModel, Table, build_model
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll, StayPositive
 from staypositive.training import KINDS, AdaGrad, Adam, Engine, TrainingTask, choose
 from staypositive.training.fused_gpu import PackedRun, PackedRuns
@@ -308,7 +307,7 @@ FIVE_BLOCKS = Table(5, 5, "000+ 114- 441+ 233+ 342+ 024-", weight=0.5)
 
 @pytest.fixture
 def five(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(MODELS, "five", partial(BlockModel, table=FIVE_BLOCKS))
+    monkeypatch.setitem(MODELS, "five", FIVE_BLOCKS)
     return "five"
 
 

@@ -6,25 +6,11 @@ import sys
 from typing import Annotated
 
 import typer
+from typer import Option
 
-from staypositive.cli import datasets
-from staypositive.cli.discover import discover_command
-from staypositive.cli.ensemble import ensemble_command
-from staypositive.cli.explain import explain_command
-from staypositive.cli.export import export_command
-from staypositive.cli.extend import extend_command
-from staypositive.cli.gather import gather_command
-from staypositive.cli.importing import import_pykeen
-from staypositive.cli.ingest import ingest_command
-from staypositive.cli.inspecting import calibrate, evaluate, predict
-from staypositive.cli.plan import plan_command
-from staypositive.cli.report import report_command
-from staypositive.cli.serve import serve_command
-from staypositive.cli.stats import stats_command
-from staypositive.cli.train import train_command
-from staypositive.cli.tune import tune_command
+from staypositive.cli import ask, data, measure, plan, runs, train, tune
 from staypositive.errors import InputError, StayPositiveError
-from staypositive.run.memory import ran_out_of_memory
+from staypositive.run import ran_out_of_memory
 from staypositive.text import visible
 from staypositive.version import __version__
 
@@ -38,7 +24,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def staypositive(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def staypositive(version: Annotated[bool, Option("--version", help="Print the version.")] = False) -> None:
     """Knowledge-graph completion without negative sampling, with probabilities one can trust.
 
     Start with: staypositive train geo
@@ -48,24 +34,16 @@ def staypositive(version: Annotated[bool, typer.Option("--version", help="Print 
         raise typer.Exit
 
 
-app.command("train")(train_command)
-app.command("ingest")(ingest_command)
-app.command("gather")(gather_command)
-app.command("evaluate")(evaluate)
-app.command("calibrate")(calibrate)
-app.command("predict")(predict)
-app.command("discover")(discover_command)
-app.command("extend")(extend_command)
-app.command("ensemble")(ensemble_command)
-app.command("stats")(stats_command)
-app.command("export")(export_command)
-app.command("import-pykeen")(import_pykeen)
-app.command("explain")(explain_command)
-app.command("serve")(serve_command)
-app.command("report")(report_command)
-app.command("tune")(tune_command)
-app.command("plan")(plan_command)
-app.add_typer(datasets.app, name="datasets")
+COMMANDS = (
+    train.train_command, data.ingest_command, runs.gather_command, measure.evaluate_command,
+    measure.calibrate_command, ask.predict_command, ask.discover_command, runs.extend_command, runs.ensemble_command,
+    measure.stats_command, data.export_command, data.import_pykeen_command, ask.explain_command, ask.serve_command,
+    measure.report_command, tune.tune_command, plan.plan_command,
+)  # fmt: skip
+"""In the order of `--help`; a command is called what its function is, without `_command`."""
+for function in COMMANDS:
+    app.command(function.__name__.removesuffix("_command").replace("_", "-"))(function)
+app.add_typer(data.datasets_app, name="datasets")
 
 
 def main() -> None:

@@ -1,89 +1,169 @@
-"""Flags that come from the settings, so that a new setting or objective has its flag at once."""
+"""Flags that several commands share: by themselves, and in groups, whose fields are flags."""
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import types
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+import csv
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from staypositive.objectives import OBJECTIVES, objective_options
-from staypositive.options import described
-from staypositive.run import Settings
+from staypositive.cli.console import Console
+from staypositive.completion import complete_data, complete_run
+from staypositive.errors import InputError
+from staypositive.graph import KnowledgeGraph, RdfTerms, Sparql, load_graph
+from staypositive.interop import require_table_path, write_table
 
 if TYPE_CHECKING:
-    ObjectiveName: TypeAlias = str
-else:  # the names that exist, so that --help lists them
-    ObjectiveName = Literal[tuple(OBJECTIVES)]
+    import pandas as pd
+
+RunArgument = Annotated[
+    Path,
+    Argument(
+        help="Folder of a run, made by `staypositive train`, or geo-demo, which the package holds.",
+        autocompletion=complete_run,
+    ),
+]
+DataArgument = Annotated[
+    str,
+    Argument(
+        help="A dataset's name, a folder of splits, one file of triples (text, Parquet, RDF), or a SPARQL endpoint.",
+        autocompletion=complete_data,
+    ),
+]
+PriorFlag = Annotated[float | None, Option(help="Share of true triples to assume.", show_default="the run's")]
+RunFolderFlag = Annotated[Path, Option("--out", "-o", help="Folder for the new run.")]
+ForceFlag = Annotated[bool, Option(help="Replace a run that is already there.")]
 
 
-def with_settings_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give the command one flag for each field of `Settings` and each option of an objective."""
-    signature = inspect.signature(command, eval_str=True)
-    kept = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    flags = {f.name: _settings_flag(f) for f in dataclasses.fields(Settings) if f.name != "objective"}
-    owners: dict[str, list[str]] = {}
-    for name in OBJECTIVES:
-        for option in objective_options(name):
-            owners.setdefault(option, []).append(name)
-    for option, names in owners.items():
-        flags[option] = _objective_flag(option, names)
+@dataclass(frozen=True)
+class Output:
+    """Where rows go: to a file, or else to standard output as a table."""
 
-    def generated(**arguments: Any) -> None:
-        command(**arguments)
-
-    parameters = [*kept, *flags.values()]
-    generated.__doc__ = command.__doc__
-    generated.__name__ = command.__name__
-    generated.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    generated.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return generated
-
-
-def _objective_flag(name: str, objectives: list[str]) -> inspect.Parameter:
-    """Return the flag of an option that some objectives have; what differs between them is said for each."""
-    fields = {objective: objective_options(objective)[name] for objective in objectives}
-    kind = get_type_hints(OBJECTIVES[objectives[0]])[name]
-    choices = tuple(dict.fromkeys(c for field in fields.values() for c in field.metadata["choices"] or ()))
-
-    def merged(values: dict[str, str], pattern: str) -> str:
-        alike = len(set(values.values())) == 1
-        return values[objectives[0]] if alike else "; ".join(pattern.format(*item) for item in values.items())
-
-    text = merged({objective: described(field) for objective, field in fields.items()}, "{0}: {1}")
-    default = merged({objective: str(field.default) for objective, field in fields.items()}, "{1} ({0})")
-    return _flag(name, kind, choices, text, default, f"Options of the objective {' and '.join(objectives)}")
-
-
-def _settings_flag(field: dataclasses.Field[Any]) -> inspect.Parameter:
-    """Return the flag of a field of `Settings`."""
-    kind: Any = get_type_hints(Settings)[field.name]
-    if get_origin(kind) in (Union, types.UnionType):
-        kind = next(part for part in get_args(kind) if part is not type(None))
-    default = "" if field.default is None else str(field.default)
-    return _flag(field.name, kind, field.metadata["choices"], described(field), default, "Settings")
-
-
-def _flag(
-    name: str, kind: Any, choices: tuple[Any, ...] | None, text: str, default: str, panel: str
-) -> inspect.Parameter:
-    """Return the parameter of one flag; unset means the default, which the help shows."""
-    if choices and kind is str:
-        kind = Literal[choices]
-    dashed = name.replace("_", "-")
-    flag = typer.Option(
-        f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}",
-        help=_sentence(text),
-        show_default=default or False,
-        rich_help_panel=panel,
+    out: Annotated[Path | None, Option("--out", "-o", help="Write a .tsv, .csv, .parquet or .nt file.")] = None
+    spreadsheet_safe: Annotated[bool, Option(help="Put ' before CSV and TSV cells that a spreadsheet would run.")] = (
+        False
     )
-    annotation: Any = Annotated[kind | None, flag]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+    def __post_init__(self) -> None:
+        if self.out is not None:
+            require_table_path(self.out)
+
+    def show(self, frame: pd.DataFrame, title: str, console: Console, **asked: str | None) -> None:
+        """Write or print rows; labels that were `asked` about complete the triples of an .nt file."""
+        if self.out is None:
+            console.frame(title, frame)
+        else:
+            given = {name: label for name, label in asked.items() if label is not None and self.out.suffix == ".nt"}
+            write_table(frame.assign(**given), self.out, spreadsheet_safe=self.spreadsheet_safe)
+            console.say(f"{len(frame):,} rows written to {self.out}")
+        console.result(frame.to_dict(orient="records"))
 
 
-def _sentence(text: str) -> str:
-    first = text[0].upper() if text[0].isascii() else text[0]  # ψ is not Ψ
-    return f"{first}{text[1:]}."
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How tables of triples are laid out."""
+
+    header: Annotated[
+        bool | None,
+        Option(
+            "--header/--no-header",
+            help="Whether text files begin with column names.",
+            show_default="looked at: head, relation and tail, or names like these, in any order",
+        ),
+    ] = None
+    columns: Annotated[
+        str | None,
+        Option(
+            metavar="ROLE=COLUMN,...",
+            help="Which column is what, by name or number: subject=Name,predicate=Eigenschaft,object=3. Roles: head, "
+            "relation, tail, label, confidence, or their other names; those left out are found by name.",
+        ),
+    ] = None
+    skip_blank: Annotated[bool, Option(help="Leave out rows with an empty head, relation or tail.")] = False
+    na: Annotated[
+        str | None, Option(metavar="TEXT,...", help='Cells that hold no value, e.g. "N/A,-"; such rows are left out.')
+    ] = None
+
+    def options(self) -> dict[str, Any]:
+        """Return the keywords of `load_graph`, `read_triples` and `ingest`."""
+        columns, na = parse_columns(self.columns), parse_list(self.na)
+        return {"header": self.header, "columns": columns, "skip_blank": self.skip_blank, "na": na}
+
+
+RdfOption = partial(Option, rich_help_panel="Reading RDF and SPARQL")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Layout):
+    """How a graph is read."""
+
+    split: Annotated[
+        str | None, Option(metavar="TRAIN,VALID,TEST", help="Shares to split one file by, e.g. 0.8,0.1,0.1.")
+    ] = None
+    split_seed: Annotated[int | None, Option(min=0, help="Seed of the split of one file.", show_default="--seed")] = (
+        None
+    )
+    query: Annotated[str | None, RdfOption(help="SELECT or CONSTRUCT query for an endpoint, or its file.")] = None
+    page: Annotated[int, RdfOption(min=1, help="Rows per request to an endpoint.")] = 10_000
+    timeout: Annotated[float, RdfOption(help="Seconds that one page of an answer may take.")] = 60.0
+    literals: Annotated[bool, RdfOption(help="Keep statements about literals too.")] = False
+    blank_nodes: Annotated[bool, RdfOption("--blank-nodes/--no-blank-nodes", help="Keep blank nodes.")] = True
+    shorten: Annotated[bool, RdfOption(help="Shorten IRIs by the file's own prefixes.")] = False
+
+    def load(self, data: str, seed: int = 0) -> KnowledgeGraph:
+        """Load the graph."""
+        source: str | Sparql = data
+        if self.query is not None:
+            wrong = "--query is neither a query nor a file that can be read"
+            query = self.query if "{" in self.query else read_text(self.query, wrong)
+            source = Sparql(data, query, page=self.page, timeout=self.timeout)
+        return load_graph(
+            source,
+            split=parse_numbers(self.split),
+            seed=seed if self.split_seed is None else self.split_seed,
+            terms=RdfTerms(literals=self.literals, blank_nodes=self.blank_nodes, prefixes=self.shorten),
+            **self.options(),
+        )
+
+
+def read_text(path: str, wrong: str) -> str:
+    """Return the text of a file; where it cannot be read, the error says what is `wrong`."""
+    try:
+        return Path(path).read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{wrong}: {error}") from None
+
+
+def parse_numbers(text: str | None, what: str = "three shares") -> tuple[float, ...] | None:
+    """Turn `0.8,0.1,0.1` into numbers."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"expected {what} such as 0.8,0.1,0.1, got {text!r}") from None
+
+
+def parse_columns(text: str | None) -> dict[str, str | int | None] | None:
+    """Turn `subject=Name,predicate=2` into columns by role; a number is a column's place."""
+    if text is None:
+        return None
+    columns: dict[str, str | int | None] = {}
+    for part in parse_list(text):
+        role, equals, name = part.partition("=")
+        if not equals or role in columns:
+            raise InputError(f"--columns is a list such as head=Name,relation=2,tail=Wert, got {text!r}")
+        columns[role] = int(name) if name.isascii() and name.isdigit() and len(name) < 9 else name
+    return columns
+
+
+def parse_list(text: str | None) -> list[str]:
+    """Split text at commas; quotes hold a part together, as in CSV."""
+    try:
+        return [part for row in csv.reader([text or ""], strict=True) for part in row]
+    except csv.Error as error:
+        raise InputError(f"expected a list with commas, got {text!r}: {error}") from None

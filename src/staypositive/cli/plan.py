@@ -5,33 +5,34 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
-from staypositive.cli.common import JsonFlag, Speaker
+from staypositive.cli.command import command
+from staypositive.cli.console import Console
 from staypositive.errors import SettingError
-from staypositive.planning import Costs, Plan, Shape, Training, plan_training, stored, stored_costs
+from staypositive.planning import Plan, Shape, Training, plan_training, stored, stored_costs
 
-HEADER = ("GPUs", "state GB", "peak GB", "fits", "moved MB", "sent MB", "ms a step", "send", "epoch s", "M/s")
-"""Moved and sent are of a step, send is its share of the step's time, M/s million triples a second."""
+HEADER = ("GPUs", "state GB", "peak GB", "fits", "moved MB", "sent MB", "ms per step", "send", "epoch s", "M/s")
+"""Moved and sent are per step, send is the share of a step's time, M/s million triples per second."""
+PUBLISHED = ("system", "graph", "figure", "source")
 MOST = 1e15
 
 
+@command
 def plan_command(
-    entities: Annotated[
-        float | None, typer.Option(help="Entities, e.g. 86e6; without it, three known graphs.")
-    ] = None,
-    relations: Annotated[float, typer.Option(help="Relations.")] = 1000,
-    triples: Annotated[float | None, typer.Option(help="Training triples.", show_default="10 an entity")] = None,
-    dim: Annotated[int, typer.Option(help="Width of one block of an embedding row.")] = 100,
-    model: Annotated[str, typer.Option(help="The bilinear model.")] = "simple",
-    batch_size: Annotated[int, typer.Option(help="Facts a step, on each GPU.")] = 65536,
-    gpus: Annotated[str, typer.Option(help="Numbers of GPUs to plan for.")] = "1,2,4,8,16,32,64",
-    optimiser: Annotated[str, typer.Option(help="adagrad or adagrad-rowwise.")] = "adagrad",
-    precision: Annotated[str, typer.Option(help="float32 or bfloat16: how rows are kept.")] = "float32",
-    device_memory: Annotated[float | None, typer.Option(help="Memory of a GPU in GB.", show_default="141")] = None,
-    as_json: JsonFlag = False,
+    entities: Annotated[float | None, Option(help="Entities, e.g. 86e6; without it, three known graphs.")] = None,
+    relations: Annotated[float, Option(help="Relations.")] = 1000,
+    triples: Annotated[float | None, Option(help="Training triples.", show_default="10 per entity")] = None,
+    dim: Annotated[int, Option(help="Width of one block of an embedding row.")] = 100,
+    model: Annotated[str, Option(help="The bilinear model.")] = "simple",
+    batch_size: Annotated[int, Option(help="Batch size: facts per step, on each GPU.")] = 65536,
+    gpus: Annotated[str, Option(help="Numbers of GPUs to plan for.")] = "1,2,4,8,16,32,64",
+    optimiser: Annotated[str, Option(help="adagrad or adagrad-rowwise.")] = "adagrad",
+    precision: Annotated[str, Option(help="float32 or bfloat16: how rows are kept.")] = "float32",
+    device_memory: Annotated[float | None, Option(help="Memory of a GPU in GB.", show_default="141")] = None,
+    console: Console = Console(),
 ) -> None:
-    """Predict memory, bytes and time of an epoch of stay-positive training, on one GPU and on many.
+    """Predict memory, traffic and time per epoch of stay-positive training, on one GPU and on many.
 
     State is exact: rows and AdaGrad's sums, entities shared out, relations on each GPU. Peak and time on one GPU come
     from four times and two sizes, fitted to runs measured on an H200. What GPUs send each other is counted, and timed
@@ -40,13 +41,10 @@ def plan_command(
 
     Examples:
       staypositive plan
-
       staypositive plan --entities 86e6 --relations 14824 --triples 338e6 --dim 200 --gpus 4,8
-
       staypositive plan --entities 1e9 --dim 50 --optimiser adagrad-rowwise --precision bfloat16
 
     """
-    speaker = Speaker(as_json, quiet=False, verbose=False)
     costs = stored_costs()
     if device_memory is not None and not 0 < device_memory < MOST:
         raise SettingError(f"--device-memory is a number of GB, got {device_memory:g}")
@@ -58,14 +56,18 @@ def plan_command(
     for name, shape in _shapes(entities, relations, triples).items():
         found[name] = [plan_training(shape, training, count, costs) for count in counts]
         title = f"{name}: {shape.entities:,} entities, {shape.relations:,} relations, {shape.triples:,} triples; "
-        speaker.table(f"{title}{model}, dim {dim}", HEADER, [_row(plan) for plan in found[name]])
-    if entities is None and not as_json:
-        _published(speaker)
+        console.table(f"{title}{model}, dim {dim}", HEADER, [_row(plan) for plan in found[name]])
+    if entities is None:
+        rows = [[each[key] for key in PUBLISHED] for each in stored()["published"]]
+        console.table("Published of other systems, on other machines", PUBLISHED, rows)
     about = stored()["provenance"]
-    speaker.say(f"fitted to {about['device']} within {about['largest_relative_error']:.0%}; {about['assumed']}")
-    speaker.result(
-        {"plans": {name: [_json(plan) for plan in plans] for name, plans in found.items()}} | _origin(costs)
-    )
+    console.say(f"fitted to {about['device']} within {about['largest_relative_error']:.0%}; {about['assumed']}")
+    rates = ("epoch_seconds", "triples_per_second")
+    plans = {
+        name: [asdict(plan) | {rate: getattr(plan, rate) for rate in rates} for plan in own]
+        for name, own in found.items()
+    }
+    console.result({"plans": plans, "costs": asdict(costs), "provenance": about, "published": stored()["published"]})
 
 
 def _shapes(entities: float | None, relations: float, triples: float | None) -> dict[str, Shape]:
@@ -95,27 +97,14 @@ def _counts(text: str) -> list[int]:
 def _row(plan: Plan) -> list[Any]:
     step = plan.compute_seconds + plan.exchange_seconds
     sizes = plan.state_bytes / 1e9, plan.peak_bytes / 1e9
-    bytes_a_step = plan.moved_bytes / 1e6, plan.sent_bytes / 1e6
+    traffic = plan.moved_bytes / 1e6, plan.sent_bytes / 1e6
     share = f"{plan.exchange_seconds / step:.0%}"
     return [
-        plan.gpus, *map(_short, sizes), plan.fits, *map(_short, bytes_a_step), _short(1e3 * step), share,
-        _short(plan.epoch_seconds), _short(plan.triples_per_second / 1e6),
+        plan.gpus, *map(_short, sizes), plan.fits, *map(_short, traffic), _short(1e3 * step), share,
+        _short(plan.epoch_seconds), _short(plan.triples_per_second / 1e6)
     ]  # fmt: skip
 
 
 def _short(number: float) -> str:
-    """Three digits, and no power of ten: what a forecast can say, in a narrow column."""
+    """Return three digits without a power of ten, for a narrow column."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
-
-
-def _published(speaker: Speaker) -> None:
-    rows = [[each[key] for key in ("system", "graph", "figure", "source")] for each in stored()["published"]]
-    speaker.table("Published of other systems, on other machines", ("system", "graph", "figure", "source"), rows)
-
-
-def _json(plan: Plan) -> dict[str, Any]:
-    return asdict(plan) | {"epoch_seconds": plan.epoch_seconds, "triples_per_second": plan.triples_per_second}
-
-
-def _origin(costs: Costs) -> dict[str, Any]:
-    return {"costs": asdict(costs), "provenance": stored()["provenance"], "published": stored()["published"]}

@@ -1,249 +1,217 @@
-"""`staypositive train`: from a graph to a calibrated, measured and saved run."""
+"""`staypositive train`: from a graph to a calibrated, measured and saved run; by several processes under torchrun."""
 
 from __future__ import annotations
 
 import shlex
 import statistics
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any
 
-import typer
+from typer import Option
 
-from staypositive.cli.common import JsonFlag, QuietFlag, Speaker, VerboseFlag
-from staypositive.cli.flags import ObjectiveName, with_settings_flags
-from staypositive.cli.reading import DataArgument, Reading, reads_graph
-from staypositive.cli.sharded import train_sharded
-from staypositive.cli.stopping import (
-    StopSignals,
-    WhereToBegin,
-    clear_checkpoint,
-    finished_run,
-    require_free,
-    stoppable,
-)
+from staypositive import sharded
+from staypositive.cli.command import command
+from staypositive.cli.console import Console
+from staypositive.cli.flags import DataArgument, Reading
+from staypositive.cli.stopping import WhereToBegin, stoppable
 from staypositive.cli.tables import evaluation_tables
-from staypositive.errors import DivergedError, InputError, RunError, SettingError, StoppedError
-from staypositive.files import locked
+from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.graph import KnowledgeGraph, StreamedSplit
-from staypositive.interop.trackers import Tracker, make_tracker
+from staypositive.interop import Tracker, make_tracker
 from staypositive.probability import CALIBRATORS
-from staypositive.run import Checkpoint, Run, Settings, fit, load_run
-from staypositive.run.checkpoint import DEFAULT_EVERY
-from staypositive.run.folder import CHECKPOINT_ROOM, RUN, is_in_shards, require_writable
-from staypositive.run.measuring import best_calibrator
-from staypositive.run.presets import PRESETS, check_given, preset_of, settings_for
-from staypositive.sharded import is_launched
-from staypositive.training import resolve_device
+from staypositive.run import (
+    DEFAULT_EVERY,
+    PRESETS,
+    Run,
+    Settings,
+    TrainingFolder,
+    check_given,
+    fit,
+    load_run,
+    preset_of,
+    ranking_report,
+    settings_for,
+)
+from staypositive.training import Callback, ProgressBar, StopSignals, resolve_device
 
-if TYPE_CHECKING:
-    CalibrateName: TypeAlias = str
-    PresetName: TypeAlias = str
-else:  # the names that exist, so that --help lists them
-    CalibrateName = Literal[("auto", "none", *CALIBRATORS)]
-    PresetName = Literal[PRESETS]
 
-
-def train(
+@command
+def train_command(
     data: DataArgument,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the run.", show_default="runs/NAME")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a run or a stopped training that is already there.")
-    ] = False,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Go on with a training that was stopped or killed; begin if there is none."),
-    ] = False,
+    out: Annotated[Path | None, Option("--out", "-o", help="Folder for the run.", show_default="runs/NAME")] = None,
+    force: Annotated[bool, Option(help="Replace a run or a stopped training that is there.")] = False,
+    resume: Annotated[bool, Option(help="Resume a stopped or killed training; begin if there is none.")] = False,
     checkpoint_every: Annotated[
         str | None,
-        typer.Option(
-            "--checkpoint-every",
+        Option(
             metavar="EPOCHS|TIME",
-            help="How often to keep the state: 5 (epochs), 30s, 10m, 2h.",
+            help="How often to save a checkpoint: 5 (epochs), 30s, 10m, 2h.",
             show_default=DEFAULT_EVERY,
         ),
     ] = None,
     reading: Reading = Reading(),
     calibrate: Annotated[
-        CalibrateName,
-        typer.Option(help="Calibrator to fit on validation; auto: what suits the objective and the labels."),
+        str,
+        Option(help="Calibrator to fit on validation; auto: what suits the objective and the labels."),
+        ("auto", "none", *CALIBRATORS),
     ] = "auto",
-    evaluate: Annotated[bool, typer.Option(help="Measure the test split when trained.")] = True,
-    start_from: Annotated[
-        Path | None,
-        typer.Option("--start-from", help="Run of the same model and dim whose rows to start from, by label."),
-    ] = None,
+    evaluate: Annotated[bool, Option(help="Measure the test split after training.")] = True,
+    start_from: Annotated[Path | None, Option(help="Run of the same model and dim to start from, by label.")] = None,
     track: Annotated[
         list[str] | None,
-        typer.Option(
-            "--track", metavar="TRACKER", help="Follow training in jsonl:FILE, tensorboard:FOLDER or mlflow:URI."
-        ),
+        Option(metavar="TRACKER", help="Log training to jsonl:FILE, tensorboard:FOLDER or mlflow:URI."),
     ] = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    verbose: VerboseFlag = False,
+    console: Console = Console(),
     preset: Annotated[
-        PresetName,
-        typer.Option(
-            help="What is not given: auto suits the graph's size, unless --model or --objective is given; paper is "
-            "SimplE by stay-positive."
+        str,
+        Option(
+            help="Settings that are not given: auto chooses by the graph's size, unless --model or --objective is "
+            "given; paper is SimplE by stay-positive."
         ),
+        PRESETS,
     ] = "auto",
-    objective: Annotated[
-        ObjectiveName | None,
-        typer.Option(help="The loss to train by.", show_default="stay-positive for a given model, else the preset's"),
-    ] = None,
     **settings: Any,
 ) -> None:
     """Train on a graph's facts, calibrate, measure, and save the run.
 
-    What is not given comes from --preset; a flag that has no effect with the others is an error.
-    Ctrl-C and SIGTERM stop after the epoch at hand; a second one stops at once.
-    The same command with --resume goes on, after a kill too, to the same weights.
+    Settings that are not given come from --preset; a flag that has no effect with the others is an error.
+    Ctrl-C and SIGTERM stop after the current epoch; a second one stops at once.
+    The same command with --resume continues, after a kill too, and gives the same weights.
 
     Examples:
       staypositive train geo
-
       staypositive train my-triples.tsv --model simple --dim 200 --dropout 0.4 --out runs/mine
-
       staypositive train WN18AM --model distmult --objective negative-sampling --negatives 10
-
       torchrun --nproc-per-node 4 -m staypositive train geo
-
       staypositive train http://localhost:7878/query --query "SELECT ?s ?p ?o { ?s ?p ?o }"
-
       staypositive train geo --track tensorboard:logs --track jsonl:log.jsonl
-
       staypositive train grown.tsv --start-from runs/mine --model simple --dim 200 --epochs 20 --out runs/grown
-
       staypositive train geo --epochs 5000 --resume
 
     """
-    speaker = Speaker(as_json, quiet, verbose)
-    given = {key: value for key, value in {"objective": objective, **settings}.items() if value is not None}
+    given = {name: value for name, value in settings.items() if value is not None}
     check_given(preset, given)
     graph = reading.load(data, given.get("seed", 0))
     device = resolve_device(given.get("device", "auto"))
-    chosen = settings_for(graph, device, preset=preset, exact=is_launched(), **given)
-    named = preset_of(preset, given)
+    chosen = settings_for(graph, device, preset=preset, exact=sharded.is_launched(), **given)
     if calibrate not in ("auto", "none", "posterior") and not (graph.valid.has_negatives and len(graph.valid.facts)):
         raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
     if force and resume:
-        raise SettingError("--force begins anew and --resume goes on; give one of them")
-    if is_launched():
+        raise SettingError("--force begins anew and --resume continues; give one of them")
+    folder = TrainingFolder(out or Path("runs") / graph.name)
+    job = Job(graph, chosen, preset_of(preset, given), folder, calibrate, evaluate, track or (), console)
+    if sharded.is_launched():
         _require_shardable(chosen, {"--start-from": start_from, "--checkpoint-every": checkpoint_every})
-        _train_sharded(graph, chosen, named, out, force, resume, calibrate, evaluate, track, speaker)
-        return
+        _train_sharded(job, force, resume)
+    else:
+        _train(job, force, resume, checkpoint_every, start_from)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to train, and what to do with it then."""
+
+    graph: KnowledgeGraph
+    settings: Settings
+    preset: dict[str, str]
+    folder: TrainingFolder
+    calibrate: str
+    evaluate: bool
+    track: Sequence[str]
+    console: Console
+
+    def announce(self) -> None:
+        """Print the graph's sizes, and which settings were chosen, and why."""
+        sizes, chosen = self.graph.counts(), self.settings
+        why = "".join(f"preset {preset}: " for preset in self.preset.values())
+        if "auto" in self.preset.values():
+            device = "with a GPU" if resolve_device(chosen.device).type == "cuda" else "without a GPU"
+            why = f"preset auto for {sizes['entities']:,} entities, {device}: "
+        self.console.say(
+            f"{self.graph.name}: {sizes['entities']:,} entities, {sizes['relations']} relations, "
+            f"{sizes['train']:,} / {sizes['valid']:,} / {sizes['test']:,} triples",
+            f"{why}{chosen.model} by {chosen.objective.name}, dim {chosen.dim}, batch size {chosen.batch_size:,}, "
+            f"at most {chosen.epochs:,} epochs",
+        )
+
+    @contextmanager
+    def trackers(self) -> Iterator[list[Tracker]]:
+        """Open the trackers, and close those whose training is cut short."""
+        about = {"graph": self.graph.name, **self.settings.as_dict()}
+        trackers = [make_tracker(text, about) for text in (self.track if sharded.is_first() else ())]
+        try:
+            yield trackers
+        finally:
+            for tracker in trackers:
+                tracker.abandon()
+
+    @property
+    def bars(self) -> list[Callback]:
+        return [ProgressBar()] if not self.console.quiet and sys.stderr.isatty() else []
+
+    def finish(self, run: Run) -> None:
+        """Calibrate, measure and save the run, and print how it went."""
+        run.provenance |= self.preset
+        if "start_from" in run.provenance:
+            start = run.provenance["start_from"]["entities"]
+            self.console.say(
+                f"entities: {start['kept']:,} kept, {start['folded_in']:,} folded in, {start['fresh']:,} fresh"
+            )
+        seconds = [record.seconds for record in run.history]
+        self.console.say(
+            f"trained {len(seconds)} epochs in {sum(seconds):.1f} s (median {statistics.median(seconds):.3f} s per "
+            f"epoch); best epoch {run.best_epoch}; mean of all possible scores {run.history[-1].mean_score:+.3f}"
+        )
+        with self.console.progress("ranking", 2 * len(self.graph.test.facts)) as advance:
+            run.finish(calibrate=self.calibrate, evaluate=self.evaluate, folder=self.folder.path, progress=advance)
+        if isinstance(self.graph.train, StreamedSplit):
+            self.console.say("facts were streamed from disk and not ranked: that would take them all into memory")
+        evaluation_tables(self.console, "test", run.metrics.get("test", {}))
+        self.console.say(f"saved in {self.folder}")
+
+    def report(self, run: Run, *, suggest: bool = True) -> None:
+        """Print a question to ask next, or all about the run as JSON."""
+        if suggest:
+            head, relation, _ = run.graph.train.first(1)[0].tolist()
+            asked = [f"--head={run.graph.entities[head]}", f"--relation={run.graph.relations[relation]}"]
+            self.console.say(f"next: {shlex.join(['staypositive', 'predict', str(self.folder), *asked])}")
+        self.console.result({"run": str(self.folder), **run.summary()})
+
+
+def _train(job: Job, force: bool, resume: bool, every: str | None, start_from: Path | None) -> None:
+    folder, checkpoint = job.folder, job.folder.checkpoint(every)
     earlier = None if start_from is None else load_run(start_from)
-    folder = out or Path("runs") / graph.name
-    checkpoint = Checkpoint(folder / CHECKPOINT_ROOM, checkpoint_every or DEFAULT_EVERY)
-    require_writable(folder)
-    with locked(folder), stoppable(folder) as stop:
-        if resume and (run := finished_run(folder, chosen, graph)):
-            speaker.say(f"{folder} holds the finished run ({len(run.history)} epochs): nothing is left to do")
-            clear_checkpoint(folder)  # what a save or its sweep left when it was cut short
-            _report(run, folder, speaker)
+    with folder.locked(), stoppable(folder) as stop:
+        if resume and (run := folder.finished(job.settings, job.graph)):
+            job.console.say(f"{folder} holds the finished run ({len(run.history)} epochs): nothing is left to do")
+            folder.clear_checkpoint()
+            job.report(run, suggest=False)
             return
         if not resume:
-            require_free(folder, force)
-            clear_checkpoint(folder)
-        speaker.say(_sizes(graph), _choice(chosen, named))
-        trackers = [make_tracker(text, {"graph": graph.name, **chosen.as_dict()}) for text in track or ()]
-        shown = not quiet and sys.stderr.isatty()
-        told = [WhereToBegin(folder, speaker.say)] if resume else []
-        options = {"start_from": earlier, "checkpoint": checkpoint, "progress": shown}
-        run = _fit(graph, chosen, folder, trackers, stop, callbacks=[*told, *trackers], **options)
-        run.provenance |= named
-        _finish(run, graph, folder, calibrate, evaluate, speaker)
-        clear_checkpoint(folder)
-    _suggest(run, folder, speaker)
-    _report(run, folder, speaker)
+            folder.require_free(force)
+            folder.clear_checkpoint()
+        job.announce()
+        begin = [WhereToBegin(folder, job.console.say)] if resume else []
+        with job.trackers() as trackers:
+            run = _fit(job, stop, callbacks=[*begin, *trackers, *job.bars], start_from=earlier, checkpoint=checkpoint)
+        job.finish(run)
+        folder.clear_checkpoint()
+    job.report(run)
 
 
-def _fit(
-    graph: KnowledgeGraph, chosen: Settings, folder: Path, trackers: list[Tracker], stop: StopSignals, **options: Any
-) -> Run:
+def _fit(job: Job, stop: StopSignals, **options: Any) -> Run:
     try:
         with stop:
-            run = fit(graph, chosen, should_stop=stop, **options)
+            run = fit(job.graph, job.settings, should_stop=stop, **options)
     except DivergedError as error:
-        raise DivergedError(f"{error}. {_keep_diverged(error.run, folder)}", error.run) from None
-    finally:
-        for tracker in trackers:
-            tracker.abandon()  # where training was cut short
+        raise DivergedError(f"{error}. {job.folder.keep_diverged(error.run)}", error.run) from None
     if stop():
         raise StoppedError("training had just ended", run)
     return run
-
-
-def _sizes(graph: KnowledgeGraph) -> str:
-    sizes = graph.counts()
-    return (
-        f"{graph.name}: {sizes['entities']:,} entities, {sizes['relations']} relations, "
-        f"{sizes['train']:,} / {sizes['valid']:,} / {sizes['test']:,} triples"
-    )
-
-
-def _choice(chosen: Settings, named: dict[str, str]) -> str:
-    by = "".join(f" (preset {preset})" for preset in named.values())
-    return f"{chosen.model} by {chosen.objective.name}, dim {chosen.dim}{by}"
-
-
-def _keep_diverged(run: Run, folder: Path) -> str:
-    """Save what was trained before the loss went astray, but never over a run that went well."""
-    if not run.history:
-        return "That was the first epoch, so there is nothing to keep"
-    place = folder.with_name(f"{folder.name}-diverged") if RUN.is_in(folder) else folder
-    try:
-        run.save(place)
-    except RunError as error:
-        return f"{error}"
-    clear_checkpoint(folder)  # it would only go astray again
-    return f"It is in {place}"
-
-
-def _finish(run: Run, graph: KnowledgeGraph, folder: Path, calibrate: str, evaluate: bool, speaker: Speaker) -> None:
-    if "start_from" in run.provenance:
-        start = run.provenance["start_from"]["entities"]
-        speaker.say(f"entities: {start['kept']:,} kept, {start['folded_in']:,} folded in, {start['fresh']:,} fresh")
-    seconds = sum(record.seconds for record in run.history)
-    usual = statistics.median(record.seconds for record in run.history)
-    speaker.say(
-        f"trained {len(run.history)} epochs in {seconds:.1f} s ({usual:.3f} s a usual one); "
-        f"best epoch {run.best_epoch}; mean of all possible scores {run.history[-1].mean_score:+.3f}"
-    )
-    method = best_calibrator(graph, run.settings.objective) if calibrate == "auto" else calibrate
-    if method and method != "none":
-        run.calibrate(method)
-    if isinstance(graph.train, StreamedSplit):
-        speaker.say("facts were streamed from disk, and none was ranked: that would take them all into memory")
-    elif evaluate and len(graph.test):
-        with speaker.progress("ranking", 2 * len(graph.test.facts)) as advance:
-            report = run.evaluate("test", progress=advance)
-        evaluation_tables(speaker, "test", report)
-    run.save(folder)
-    speaker.say(f"saved in {folder}")
-
-
-def _report(run: Run, folder: Path, speaker: Speaker) -> None:
-    speaker.result(
-        {
-            "run": str(folder),
-            "epochs": len(run.history),
-            "best_epoch": run.best_epoch,
-            "seconds": sum(record.seconds for record in run.history),
-            "metrics": run.metrics,
-            "provenance": run.provenance,
-        }
-    )
-
-
-def _suggest(run: Run, folder: Path, speaker: Speaker) -> None:
-    head, relation, _ = run.graph.train.first(1)[0].tolist()
-    asked = [f"--head={run.graph.entities[head]}", f"--relation={run.graph.relations[relation]}"]
-    speaker.say(f"next: {shlex.join(['staypositive', 'predict', str(folder), *asked])}")
 
 
 def _require_shardable(chosen: Settings, flags: dict[str, Any]) -> None:
@@ -255,35 +223,44 @@ def _require_shardable(chosen: Settings, flags: dict[str, Any]) -> None:
         raise SettingError("engine fused is for training in one process; under torchrun use auto or reference")
 
 
-def _train_sharded(
-    graph: KnowledgeGraph,
-    chosen: Settings,
-    named: dict[str, str],
-    out: Path | None,
-    force: bool,
-    resume: bool,
-    calibrate: str,
-    evaluate: bool,
-    track: list[str] | None,
-    speaker: Speaker,
-) -> None:
-    """Train as one of the processes that torchrun started; it always goes on from checkpoints that are there."""
-    folder = out or Path("runs") / graph.name
-    if not is_in_shards(folder):  # which is no hindrance: its training goes on, or ends as it did
-        if resume and RUN.is_in(folder):
-            speaker.say(f"{folder} holds the finished run: nothing is left to do")
+def _train_sharded(job: Job, force: bool, resume: bool) -> None:
+    """Train as one of the processes that torchrun started; process 0 finishes the whole run, where it fits in memory.
+
+    Checkpoints lie beside the run's folder until it is saved. A restart by torchrun resumes from them, forced or not.
+    """
+    folder, checkpoints = job.folder, sharded.shards_of(job.folder.path)
+    if not folder.is_in_shards:  # which does not matter: its training resumes, or ends as it did
+        if resume and folder.has_run:
+            job.console.say(f"{folder} holds the finished run: nothing is left to do")
             return
-        require_free(folder, force)
+        folder.require_free(force)
+    job.announce()
+    with job.trackers() as trackers, sharded.open_world(job.settings.device) as world:
+        job.console.say(f"{world.size} processes by {world.backend}; checkpoints in {checkpoints}")
+        trained = sharded.fit_sharded(
+            job.graph, job.settings, world,
+            checkpoints=checkpoints, fresh=force and not sharded.restarts(), callbacks=[*trackers, *job.bars],
+        )  # fmt: skip
+        ranks = {"test": trained.rank("test")} if job.evaluate and len(job.graph.test.facts) else {}
+        fits = trained.fits()
+        run = trained.whole() if fits else None
+        if not fits:
+            metrics = {split: {"ranking": ranking_report(job.graph, split, own)} for split, own in ranks.items()}
+            _leave_in_shards(job, trained, metrics)
+    if run is not None:
+        run.ranks |= ranks
+        job.finish(run)
+        job.report(run)
+        sharded.remove_checkpoints(checkpoints)
 
-    speaker.say(_sizes(graph), _choice(chosen, named))
 
-    def finish(run: Run) -> None:
-        run.provenance |= named
-        _finish(run, graph, folder, calibrate, evaluate, speaker)
-        _suggest(run, folder, speaker)
-        _report(run, folder, speaker)
-
-    train_sharded(graph, chosen, folder, speaker, finish, force=force, evaluate=evaluate, track=track or ())
-
-
-train_command = with_settings_flags(reads_graph(train))
+def _leave_in_shards(job: Job, trained: sharded.ShardedRun, metrics: dict[str, Any]) -> None:
+    """Keep all of the run but its weights, which stay in the last checkpoint."""
+    folder, shards = job.folder, sharded.shards_of(job.folder.path)
+    sharded.leave_in_shards(trained, folder.path, metrics)
+    job.console.say(
+        f"the whole table does not fit in memory here: {folder} is kept with its weights in shards, in {shards}",
+        f"next: torchrun ... -m staypositive evaluate or discover {folder}, or staypositive gather {folder}",
+    )
+    shown = {"run": str(folder), "shards": str(shards)}
+    job.console.result(shown | {"metrics": metrics, "provenance": trained.provenance})

@@ -1,17 +1,20 @@
 """Export: tables of predictions, graphs, embeddings and scorers, in formats that other tools read."""
 
-from staypositive.interop.embeddings import EMBEDDING_FORMATS, export_embeddings
-from staypositive.interop.graphs import GRAPH_FORMATS, export_graph
+from staypositive.interop.exports import EMBEDDING_FORMATS, GRAPH_FORMATS, export_embeddings, export_graph
+from staypositive.interop.ntriples import BASE
 from staypositive.interop.onnx import export_onnx
-from staypositive.interop.tables import TABLE_WRITERS, require_table_path, write_table
+from staypositive.interop.tables import require_table_path, write_table
+from staypositive.interop.trackers import Tracker, make_tracker
 
 __all__ = [
+    "BASE",
     "EMBEDDING_FORMATS",
     "GRAPH_FORMATS",
-    "TABLE_WRITERS",
+    "Tracker",
     "export_embeddings",
     "export_graph",
     "export_onnx",
+    "make_tracker",
     "require_table_path",
     "write_table",
 ]

@@ -1,7 +1,7 @@
 """Labels as RDF terms, and triples as N-Triples; plain text, so that nothing needs to be installed.
 
-A label that is an IRI, a blank node (`_:b1`) or, as a tail, a literal in N-Triples' own writing stays what it is. Any
-other is percent-encoded behind a base: `France` becomes `<urn:staypositive:France>`.
+A label that is an IRI, a blank node (`_:b1`) or, as a tail, a literal in N-Triples' own syntax is kept as it is. Any
+other is percent-encoded after a base: `France` becomes `<urn:staypositive:France>`.
 """
 
 from __future__ import annotations
@@ -38,28 +38,26 @@ def node(label: str, base: str = BASE, *, may_be_literal: bool = False) -> str:
     return iri(label, base)
 
 
+def terms(labels: Sequence[str], base: str = BASE) -> tuple[str, str, str]:
+    """Return head, relation and tail as terms; a tail may be a literal."""
+    head, relation, tail = labels
+    return node(head, base), iri(relation, base), node(tail, base, may_be_literal=True)
+
+
 def statement(labels: Sequence[str], base: str = BASE) -> str:
     """Return one triple as a line."""
-    head, relation, tail = labels
-    return f"{node(head, base)} {iri(relation, base)} {node(tail, base, may_be_literal=True)} .\n"
+    return f"{' '.join(terms(labels, base))} .\n"
 
 
-def with_probabilities(
-    triples: Iterable[Sequence[str]], probabilities: Iterable[float], base: str = BASE
-) -> Iterator[str]:
+def with_probabilities(triples: Iterable[Sequence[str]], probabilities: Iterable[float]) -> Iterator[str]:
     """Yield each triple, and beside it a reified statement (rdf:Statement) that carries its probability.
 
     Reification is what every RDF tool reads; quoted triples are read by few, and their syntax has changed.
     """
     for number, (labels, probability) in enumerate(zip(triples, probabilities, strict=True), 1):
         name = f"_:statement{number}"
-        head, relation, tail = (
-            node(labels[0], base),
-            iri(labels[1], base),
-            node(labels[2], base, may_be_literal=True),
-        )
-        yield f"{head} {relation} {tail} .\n"
+        yield statement(labels)
         yield f"{name} <{RDF}type> <{RDF}Statement> .\n"
-        for part, term in (("subject", head), ("predicate", relation), ("object", tail)):
+        for part, term in zip(("subject", "predicate", "object"), terms(labels), strict=True):
             yield f"{name} <{RDF}{part}> {term} .\n"
         yield f'{name} <{PROBABILITY}> "{probability:.9g}"^^<{DOUBLE}> .\n'

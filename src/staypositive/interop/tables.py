@@ -6,6 +6,7 @@ import csv
 import io
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -23,16 +24,8 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """How a cell begins that a spreadsheet takes for a formula, or for something to look behind for one."""
 
 
-def _tsv(table: pd.DataFrame) -> bytes:
-    return _separated(table, "\t")
-
-
-def _csv(table: pd.DataFrame) -> bytes:
-    return _separated(table, ",")
-
-
 def _separated(table: pd.DataFrame, mark: str) -> bytes:
-    """Return a table as text; a cell is quoted where it must be, and all are where a carriage return is in one."""
+    """Return a table as text; cells are quoted where they must be, or all if one holds a carriage return."""
     has_return = any("\r" in cell for name in table for cell in table[name] if isinstance(cell, str))
     quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL
     return str(table.to_csv(sep=mark, index=False, lineterminator="\n", quoting=quoting)).encode("utf-8")
@@ -57,9 +50,9 @@ def _ntriples(table: pd.DataFrame) -> bytes:
 
 
 TABLE_WRITERS: dict[str, Callable[[pd.DataFrame], bytes]] = {
-    ".tsv": _tsv,
-    ".txt": _tsv,
-    ".csv": _csv,
+    ".tsv": partial(_separated, mark="\t"),
+    ".txt": partial(_separated, mark="\t"),
+    ".csv": partial(_separated, mark=","),
     ".parquet": to_parquet,
     ".nt": _ntriples,
 }

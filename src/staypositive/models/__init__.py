@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from staypositive.errors import SettingError
 from staypositive.models.block import TABLES, BlockModel, Table, Term
-from staypositive.models.contract import BOUNDS, BilinearModel, evaluating
+from staypositive.models.contract import BOUNDS, BilinearModel, ModelOptions, evaluating
 from staypositive.models.ensemble import JOINED, Joined, join
 from staypositive.models.hole import HolE
 from staypositive.models.moments import LinearMap, RowMoments, ScoreMoments, score_moments
@@ -19,17 +19,15 @@ from staypositive.models.scorer import Scorer
 from staypositive.models.transe import TransE
 from staypositive.models.tucker import Tucker
 
-MODELS: dict[str, Callable[..., BilinearModel]] = {
-    **{name: partial(BlockModel, table=table) for name, table in TABLES.items()},
+MODELS: dict[str, Table | Callable[..., BilinearModel]] = {
+    **TABLES,
     "rescal": Rescal,
     "hole": HolE,
     "ntn": Ntn,
     "tucker": Tucker,
     "transe": TransE,
 }
-"""Every model by its name."""
-SLICED = tuple(name for name, kind in MODELS.items() if isinstance(kind, type) and issubclass(kind, Ntn))
-"""Models that take `slices`."""
+"""Every model by its name: a block model's table of terms, or a class. A new entry is a new model everywhere."""
 
 
 def build_model(name: str, n_entities: int, n_relations: int, dim: int, **settings: Any) -> BilinearModel:
@@ -42,7 +40,21 @@ def build_model(name: str, n_entities: int, n_relations: int, dim: int, **settin
         return Joined(n_entities, n_relations, dim, build=build_model, **settings)
     if name not in MODELS:
         raise SettingError(f"expected a model among {', '.join(MODELS)}, got {name!r}")
-    return MODELS[name](n_entities, n_relations, dim, **settings)
+    kind = MODELS[name]
+    if isinstance(kind, Table):
+        return BlockModel(n_entities, n_relations, dim, table=kind, **settings)
+    return kind(n_entities, n_relations, dim, **settings)
+
+
+def options_class(name: str) -> type[ModelOptions]:
+    """Return the class that holds a model's own options."""
+    found: type[ModelOptions] = getattr(MODELS.get(name), "options", ModelOptions)
+    return found
+
+
+def model_options(name: str) -> dict[str, dataclasses.Field[Any]]:
+    """Return a model's own options by name, each with default, type and what `option` declares."""
+    return {field.name: field for field in dataclasses.fields(options_class(name))}
 
 
 def join_models(
@@ -60,13 +72,13 @@ __all__ = [
     "CLOSED_WORLD",
     "JOINED",
     "MODELS",
-    "SLICED",
     "TABLES",
     "BilinearModel",
     "BlockModel",
     "HolE",
     "Joined",
     "LinearMap",
+    "ModelOptions",
     "Ntn",
     "Rescal",
     "RowMoments",
@@ -80,6 +92,8 @@ __all__ = [
     "evaluating",
     "join_models",
     "logit",
+    "model_options",
+    "options_class",
     "resolve_prior_score",
     "score_moments",
 ]

@@ -15,7 +15,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,11 +24,20 @@ from torch import Tensor, nn
 from staypositive.errors import SettingError
 from staypositive.models.dropout import keep_mask
 from staypositive.models.moments import RowMoments, score_moments
+from staypositive.options import check_options
 
 BOUNDS = ("tanh", "identity")
 Draw = Callable[[Tensor, float, torch.Generator], None]
 INSIDE = 0.999
 """The largest entry of a row that weights are sought for: they stay below 3.8, where tanh still has a slope."""
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What a model takes beyond the settings that all models share: fields, declared by `option`."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 class BilinearModel(nn.Module, ABC):
@@ -82,6 +92,8 @@ class BilinearModel(nn.Module, ABC):
         self.entities = nn.Parameter(torch.zeros(n_entities, self.entity_width()))
         self.relations = nn.Parameter(torch.zeros(n_relations * (1 + self.reciprocal), self.relation_width()))
 
+    options: ClassVar[type[ModelOptions]] = ModelOptions
+    """What its constructor takes beyond the common settings, and keeps as attributes of the same names."""
     rows_are_free: bool = True
     """Whether any vector within the bound is some entity's row: then a new one's can be solved for."""
 
@@ -147,8 +159,8 @@ class BilinearModel(nn.Module, ABC):
         return torch.nn.functional.normalize(rows, dim=-1)
 
     def extra_settings(self) -> dict[str, Any]:
-        """Return the constructor's arguments beyond the common ones."""
-        return {}
+        """Return the constructor's arguments beyond the common ones: by default the model's options."""
+        return {option.name: getattr(self, option.name) for option in fields(self.options)}
 
     # -- derived, written once ----------------------------------------------------------------------------------
 

@@ -5,18 +5,26 @@ As Σ_k r_k · hᵀ W_k t it is NTN's layer, the slices W_k being everybody's: a
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from staypositive.models.contract import Draw, draw_uniform
+from staypositive.models.contract import Draw, ModelOptions, draw_uniform
 from staypositive.models.ntn import Ntn
+from staypositive.options import option
+
+
+@dataclass(frozen=True)
+class TuckerOptions(ModelOptions):
+    slices: int | None = option(None, "slices of the core that all relations share; default dim", least=1)
 
 
 class Tucker(Ntn):
     """A relation's weights are `slices` mixing numbers, by default dim; the core is a third table, of all slices."""
 
+    options: ClassVar[type[ModelOptions]] = TuckerOptions
     core: nn.Parameter
 
     def __init__(

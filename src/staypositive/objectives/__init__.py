@@ -7,7 +7,7 @@ from typing import Any
 
 from staypositive.errors import SettingError
 from staypositive.objectives.negative_sampling import NegativeSampling
-from staypositive.objectives.objective import Batch, Defaults, LogisticForm, Objective
+from staypositive.objectives.objective import ENOUGH_FACTS, Batch, Defaults, LogisticForm, Objective
 from staypositive.objectives.one_vs_all import OneVsAll
 from staypositive.objectives.second_moment import SecondMoment
 from staypositive.objectives.statistics import Statistic, gram_is_less_work
@@ -39,6 +39,7 @@ def build_objective(name: str, **options: Any) -> Objective:
 
 
 __all__ = [
+    "ENOUGH_FACTS",
     "OBJECTIVES",
     "Batch",
     "Defaults",

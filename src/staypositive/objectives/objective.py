@@ -18,6 +18,9 @@ from staypositive.models import BilinearModel
 from staypositive.objectives.statistics import Candidates, Statistic
 from staypositive.options import check_options
 
+ENOUGH_FACTS = 50
+"""Validation facts from which a posterior is worth fitting."""
+
 
 class Defaults(NamedTuple):
     """What an objective wants of model and optimiser unless the user says otherwise."""
@@ -163,6 +166,13 @@ class Objective(ABC):
         `facts` has shape (steps, n, 3) and `keys` (steps,); the result (steps, m, 3), each step's facts first.
         """
         return facts
+
+    def preferred_calibrator(self, labels: int, facts: int) -> str | None:
+        """Return the calibrator that measured best for this objective; None where none can be fitted.
+
+        Validation has this number of triples, if any is labelled false (else `labels` is 0), and of facts among them.
+        """
+        return "platt" if labels else None
 
     @abstractmethod
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:

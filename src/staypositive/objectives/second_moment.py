@@ -15,7 +15,7 @@ from torch import Tensor
 from staypositive.models import BilinearModel
 from staypositive.models.dropout import keep_mask
 from staypositive.models.hashing import mix_all
-from staypositive.objectives.objective import Batch, Defaults, Objective
+from staypositive.objectives.objective import ENOUGH_FACTS, Batch, Defaults, Objective
 from staypositive.objectives.penalties import n3_penalty
 from staypositive.objectives.statistics import Candidates, Statistic
 from staypositive.options import Applies, option
@@ -24,6 +24,8 @@ WEIGHTINGS = ("triple", "query", "all")
 FLOOR = 0.01
 """Added to a fact's share φ/√Σφ² in the likelihood, so that a share of nothing costs log 100."""
 TINY = 1e-12
+ENOUGH_LABELS = 1000
+"""Labelled validation triples from which a logistic model on scores and z-scores is worth fitting."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,12 @@ class SecondMoment(Objective):
     def is_reciprocal(self) -> bool:
         """As set."""
         return self.reciprocal
+
+    def preferred_calibrator(self, labels: int, facts: int) -> str | None:
+        """Return one that compares a score with its null distribution: scores of this objective are no log-odds."""
+        if labels >= ENOUGH_LABELS:
+            return "null-logistic"
+        return "posterior" if facts >= ENOUGH_FACTS else super().preferred_calibrator(labels, facts)
 
     def prepare(self, facts: Tensor, n_entities: int, n_relations: int) -> dict[str, Tensor]:
         """Return each fact's weight, the weights of its entities' N3, and its share of its queries' facts."""

@@ -42,7 +42,7 @@ def fit_calibrator(
     if issubclass(kind, FeatureCalibrator) and features is None:
         raise InputError(f"{name} needs the background of the triples")
     values, truth = np.asarray(logits, dtype=np.float64), np.asarray(labels) > 0
-    if kind is not Posterior and (not truth.any() or truth.all()):
+    if kind.needs_labels and (not truth.any() or truth.all()):
         raise InputError(
             "calibration needs validation triples labelled true and false; this graph has one kind alone"
         )

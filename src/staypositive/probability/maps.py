@@ -23,6 +23,8 @@ class Calibrator(ABC):
     """A fitted calibrator. `base_prior` is the share of true triples it was fitted on."""
 
     name: ClassVar[str]
+    needs_labels: ClassVar[bool] = True
+    """Whether it is fitted to triples labelled true and false, rather than to facts."""
     base_prior: float
 
     @classmethod

@@ -68,6 +68,7 @@ class Posterior(FeatureCalibrator):
     """
 
     name: ClassVar[str] = "posterior"
+    needs_labels: ClassVar[bool] = False
     statistic: str
     knots: tuple[float, ...]
     pooled: tuple[float, ...]

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from typing import Any
 
 from staypositive.models import JOINED
-from staypositive.objectives import objective_options
 from staypositive.reports.html import Html, section, tag
 from staypositive.reports.report_data import Material
 from staypositive.run import Run, Settings
-from staypositive.run.settings import unused
+from staypositive.run.settings import settings_from, unused
 from staypositive.typed import fits
 
 
 def train_command(data: str, settings: Settings) -> str:
     """Return the `staypositive train` command that has these settings; what is default is not said."""
-    usual = {field.name: field.default for field in dataclasses.fields(Settings)}
     words = ["staypositive", "train", data]
-    objective = settings.objective
-    changes: dict[str, Any] = {
-        name: getattr(settings, name) for name, default in usual.items() if getattr(settings, name) != default
-    }
-    changes["objective"] = objective.name
-    for name, option in objective_options(objective.name).items():
-        if getattr(objective, name) != option.default:
-            changes[name] = getattr(objective, name)
+    usual = settings_from({"model": settings.model, "objective": settings.objective.name}).keywords()
+    usual |= {"model": Settings.model, "objective": None}
+    changes = {name: value for name, value in settings.keywords().items() if value != usual[name]}
     for name in unused(settings, changes):  # an earlier version may have kept what has no effect
         del changes[name]
     for name, value in changes.items():

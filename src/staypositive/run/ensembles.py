@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from staypositive.errors import InputError, SettingError
-from staypositive.models import JOINED, BilinearModel, join_models
-from staypositive.objectives import SecondMoment
-from staypositive.run.measuring import ENOUGH_FACTS, Measure, validation_measure
+from staypositive.models import JOINED, BilinearModel, ModelOptions, join_models
+from staypositive.objectives import ENOUGH_FACTS, SecondMoment
+from staypositive.run.measuring import Measure, validation_measure
 from staypositive.run.provenance import provenance
 from staypositive.run.run import Run
 from staypositive.run.settings import Settings
@@ -171,7 +171,7 @@ def _settings(runs: Sequence[Run], weights: Sequence[float], dim: int) -> Settin
     if isinstance(own.objective, SecondMoment):
         parts = [weight * run.settings.objective.unobserved_weight for weight, run in ordered]  # type: ignore[attr-defined]
         own = dataclasses.replace(own, objective=dataclasses.replace(own.objective, unobserved_weight=sum(parts)))
-    return dataclasses.replace(own, model=JOINED, dim=dim)
+    return dataclasses.replace(own, model=JOINED, model_options=ModelOptions(), dim=dim)
 
 
 def _require_alike(runs: Sequence[Run]) -> None:

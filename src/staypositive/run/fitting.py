@@ -14,11 +14,12 @@ from torch import Tensor
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.files import locked
 from staypositive.graph import KnowledgeGraph, StreamedSplit
-from staypositive.models import JOINED, SLICED, BilinearModel, build_model, resolve_prior_score
+from staypositive.models import JOINED, BilinearModel, build_model, resolve_prior_score
+from staypositive.objectives import ENOUGH_FACTS
 from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
 from staypositive.run.cores import SharedCores
-from staypositive.run.measuring import ENOUGH_FACTS, validation_measure
+from staypositive.run.measuring import validation_measure
 from staypositive.run.memory import advising
 from staypositive.run.new_entities import carry_over
 from staypositive.run.presets import preset_of, settings_for
@@ -176,9 +177,7 @@ def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
         )
     sizes = len(graph.entities), len(graph.relations)
     density = len(graph.train) / (sizes[0] ** 2 * sizes[1])
-    extra: dict[str, Any] = {}
-    if settings.slices is not None and settings.model in SLICED:
-        extra["slices"] = settings.slices
+    options = {name: value for name, value in vars(settings.model_options).items() if value is not None}
     prior_score = resolve_prior_score(settings.prior_score, settings.prior, settings.closed_world, density=density)
     stated = {
         "n_entities": sizes[0],
@@ -189,7 +188,7 @@ def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
         "prior_score": prior_score,
         "dropout": settings.dropout,
         "reciprocal": settings.objective.is_reciprocal,
-        **extra,
+        **options,
     }
     try:
         outlined = outline(settings.model, stated)  # so that what cannot fit is never begun
@@ -199,7 +198,7 @@ def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
             raise MemoryError
         return build_model(settings.model, **stated)
     except (RuntimeError, MemoryError, OverflowError, TypeError) as error:
-        fewer = f" or fewer slices than {settings.slices}" if extra else ""
+        fewer = "".join(f" or fewer {name} than {value}" for name, value in options.items())
         said = f"a {settings.model} of dim {settings.dim} does not fit in memory; try a smaller dim{fewer}"
         raise SettingError(said) from error
 

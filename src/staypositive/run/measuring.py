@@ -28,8 +28,9 @@ from staypositive.evaluation import (
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Predictor
 from staypositive.models import BilinearModel, Scorer
-from staypositive.objectives import Objective, SecondMoment
-from staypositive.probability import NullDistribution, NullLogistic, Platt, Posterior
+from staypositive.objectives import Objective
+from staypositive.probability import NullDistribution, Posterior
+from staypositive.typed import fits
 
 Measure = Callable[[BilinearModel], float]
 """What tells models apart by validation; larger is better."""
@@ -132,23 +133,43 @@ def _classified(predictor: Predictor, split: str, keep: NDArray[np.bool_]) -> di
     return report
 
 
-ENOUGH_LABELS, ENOUGH_FACTS = 1000, 50
-"""Of validation: labelled triples for a logistic model on the background, facts for a posterior."""
+def flat_metrics(
+    report: Any,
+    side: str = "both",
+    filter: str = "filtered",
+    ties: str = "realistic",
+    calibration: str | None = None,
+) -> dict[str, float]:
+    """Return the metrics of one split by name, as far as they were measured.
+
+    `calibration` is that of classification: `uncalibrated` or a calibrator's name, by default the calibrator's.
+    """
+    for given, choices in ((side, SIDES), (filter, ("filtered", "raw")), (ties, TIES)):
+        if given not in choices:
+            raise InputError(f"expected {', '.join(choices[:-1])} or {choices[-1]}, got {given!r}")
+    ways = _at(report, "classification", "all")
+    if calibration is not None and calibration not in ways:
+        raise InputError(f"there is no classification by {calibration!r}; there is {', '.join(ways) or 'none'}")
+    found = {
+        **_at(report, "ranking", filter, ties, side),
+        **_at(report, "sampled_ranking", filter, side),
+        **_at(ways, calibration or next(reversed(ways), "")),
+    }
+    return {name: value for name, value in found.items() if fits(value, float)}
+
+
+def _at(tree: Any, *path: str) -> dict[str, Any]:
+    """Return a branch of a tree of reports; where there is none, nothing."""
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree if isinstance(tree, dict) else {}
 
 
 def best_calibrator(graph: KnowledgeGraph, objective: Objective) -> str | None:
-    """Return the calibrator that measured best for an objective and a graph's validation data; None where none fits.
-
-    Scores of second moments are no log-odds: one map of them says much less than their place in the background.
-    """
+    """Return the calibrator that measured best for an objective and validation data like these; None if none fits."""
     valid = graph.valid
-    has_labels = valid.has_negatives and len(valid.facts) > 0
-    if isinstance(objective, SecondMoment):
-        if has_labels and len(valid) >= ENOUGH_LABELS:
-            return NullLogistic.name
-        if len(valid.facts) >= ENOUGH_FACTS:
-            return Posterior.name
-    return Platt.name if has_labels else None
+    labels = len(valid) if valid.has_negatives and len(valid.facts) else 0
+    return objective.preferred_calibrator(labels, len(valid.facts))
 
 
 def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, monitor: str | None = None) -> Measure:

@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, Ranks, negative_log_likelihood
-from staypositive.graph import Facts, KnowledgeGraph, add_facts
-from staypositive.inference import (
-    Explainer,
-    Predictor,
-    Query,
-    explain_triple,
-    measure_prediction_sets,
-    prediction_set,
-    read_queries,
-)
-from staypositive.models import BilinearModel, Scorer, build_model
-from staypositive.probability import (
-    Calibrator,
-    Conformal,
-    FeatureCalibrator,
-    NullDistribution,
-    Posterior,
-    find_calibrator,
-    fit_calibrator,
-)
+from staypositive.graph import Facts, KnowledgeGraph, StreamedSplit, add_facts
+from staypositive.inference import Predictor
+from staypositive.models import BilinearModel, build_model
+from staypositive.probability import Calibrator, FeatureCalibrator, find_calibrator, fit_calibrator
+from staypositive.run.answers import Answers
 from staypositive.run.folder import WEIGHTS, RunParts, load_parts, save_parts, save_results
 from staypositive.run.measuring import (
-    FILTERS,
     best_calibrator,
     classification_report,
+    flat_metrics,
     rank_split,
     rank_split_sampled,
     ranking_report,
@@ -48,50 +34,55 @@ from staypositive.run.settings import Settings
 from staypositive.training import EpochRecord
 from staypositive.typed import checked
 
-if TYPE_CHECKING:
-    import pandas as pd
+HEADLINE = ("mrr", "sampled_mrr", "hits@10", "sampled_hits@10", "auc", "nll")
+"""Metrics that a notebook shows of a run."""
 
 
-class Run:
+@dataclass(eq=False, repr=False)
+class Run(Answers):
     """A graph, a trained model, and all that is known about how it came to be and how good it is."""
 
-    def __init__(
-        self,
-        graph: KnowledgeGraph,
-        model: BilinearModel,
-        settings: Settings,
-        history: Sequence[EpochRecord],
-        best_epoch: int,
-        provenance: dict[str, Any],
-        *,
-        metrics: dict[str, Any] | None = None,
-        calibrator: Calibrator | None = None,
-    ) -> None:
-        self.graph, self.model, self.settings = graph, model, settings
-        self.history, self.best_epoch, self.provenance = tuple(history), best_epoch, provenance
-        self.metrics = metrics or {}
-        self.calibrator = calibrator
-        self.ranks: dict[str, Ranks] = {}
-        self.hashes: dict[str, str] = {}
+    graph: KnowledgeGraph
+    model: BilinearModel
+    settings: Settings
+    history: tuple[EpochRecord, ...]
+    best_epoch: int
+    provenance: dict[str, Any]
+    metrics: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    """What `evaluate` measured, by split."""
+    calibrator: Calibrator | None = field(default=None, kw_only=True)
+    hashes: dict[str, str] = field(default_factory=dict, kw_only=True)
+    """The SHA-256 of each file that it was read from, by role."""
+    ranks: dict[str, Ranks] = field(default_factory=dict, init=False)
+    """Ranks of splits that need not be computed again."""
 
     def __repr__(self) -> str:
-        objective = self.settings.objective.name
-        calibration = self.calibrator.name if self.calibrator else "none"
-        best = f"best epoch {self.best_epoch} of {len(self.history)}, " if self.history else ""
-        return f"<Run {self.settings.model} on {self.graph.name} by {objective}, {best}calibration {calibration}>"
+        parts = self._described()
+        best = f"best epoch {parts['best epoch']}, " if self.history else ""
+        return (
+            f"<Run {self.settings.model} on {self.graph.name} by {parts['objective']}, {best}"
+            f"calibration {parts['calibration']}>"
+        )
 
-    @cached_property
-    def _scorer(self) -> Scorer:
-        return Scorer(self.model, exact=True)
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: a small table."""
+        shown = self._described()
+        for split, measured in self.metrics.items():
+            flat = flat_metrics(measured)
+            shown[split] = ", ".join(f"{name} {flat[name]:.4f}" for name in HEADLINE if name in flat)
+        rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in shown.items())
+        return f"<table>{''.join(rows)}</table>"
 
-    @cached_property
-    def _background(self) -> NullDistribution:
-        return NullDistribution(self.graph, self._scorer)
-
-    @property
-    def predictor(self) -> Predictor:
-        """Answers by label, with the current calibrator."""
-        return Predictor(self.graph, self._scorer, self.calibrator, self._background)
+    def _described(self) -> dict[str, str]:
+        """Return what a run is, in words."""
+        sizes, preset = self.graph.counts(), self.provenance.get("preset")
+        return {
+            "graph": f"{self.graph.name}: {sizes['entities']:,} entities, {sizes['relations']:,} relations",
+            "model": f"{self.settings.model}, dim {self.settings.dim}",
+            "objective": self.settings.objective.name + (f" (preset {preset})" if preset else ""),
+            "best epoch": f"{self.best_epoch} of {len(self.history)}",
+            "calibration": self.calibrator.name if self.calibrator else "none",
+        }
 
     @checked
     def evaluate(
@@ -142,7 +133,7 @@ class Run:
         if method == "auto":
             method = best_calibrator(self.graph, self.settings.objective) or "platt"
         valid, kind = self.graph.valid, find_calibrator(method)
-        if kind is not Posterior and not (valid.has_negatives and len(valid.facts)):
+        if kind.needs_labels and not (valid.has_negatives and len(valid.facts)):
             raise InputError(
                 f"calibration needs validation triples labelled true and false, and {self.graph.name} has none "
                 "labelled false. Add a fourth column of 1 and -1, or a valid_negatives file, or use posterior, which "
@@ -151,7 +142,7 @@ class Run:
         plain = Predictor(self.graph, self._scorer)
         logits = plain.logits(plain.score(valid.triples))
         features = self._background.features(valid.triples) if issubclass(kind, FeatureCalibrator) else None
-        rivals = self._background.rivals(valid.facts) if kind is Posterior else None
+        rivals = None if kind.needs_labels else self._background.rivals(valid.facts)
         self.calibrator = fit_calibrator(method, logits, valid.signs, features, rivals)
         for report in self.metrics.values():
             report.pop("classification", None)  # measured with another calibrator
@@ -163,71 +154,60 @@ class Run:
         }
 
     @checked
-    def predict(
+    def finish(
         self,
-        head: str | None = None,
-        relation: str | None = None,
-        tail: str | None = None,
         *,
-        top: int = 10,
-        exclude_known: bool = False,
-        exclude_self: bool = False,
-        candidates: str | Iterable[str] | None = None,
-        prior: float | None = None,
-    ) -> pd.DataFrame:
-        """Answer (h, r, ?), (?, r, t) or (h, ?, t), or judge a triple; see `Predictor.predict`."""
-        return self.predictor.predict(
-            head, relation, tail, top=top, exclude_known=exclude_known, exclude_self=exclude_self,
-            candidates=candidates, prior=prior,
-        )  # fmt: skip
-
-    @checked
-    def prediction_set(
-        self,
-        head: str | None = None,
-        relation: str | None = None,
-        tail: str | None = None,
-        *,
-        coverage: float = 0.9,
-        per_relation: bool = True,
-        prior: float | None = None,
-    ) -> pd.DataFrame:
-        """Return a set of new answers that holds the true one with that probability, calibrated on validation facts.
-
-        `per_relation` uses the relation's own facts where it has enough, so that the promise holds for each.
-        """
-        query = Query(head, relation, tail)
-        return prediction_set(self.predictor, self.conformal, query, coverage, per_relation=per_relation, prior=prior)
-
-    @checked
-    def measure_prediction_sets(
-        self,
-        split: str = "test",
-        coverage: float = 0.9,
-        *,
-        per_relation: bool = True,
+        calibrate: str = "auto",
+        evaluate: bool = True,
+        folder: str | os.PathLike[str] | None = None,
         progress: Callable[[int], Any] | None = None,
-    ) -> dict[str, dict[str, float]]:
-        """Return how often prediction sets hold the true answers of a split, and how large they are, by side."""
-        facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
-        return measure_prediction_sets(
-            self.predictor, self.conformal, facts, known, coverage, per_relation=per_relation, progress=progress
-        )
+    ) -> dict[str, Any]:
+        """Calibrate, evaluate the test split, save to a folder if one is given, and return `summary`.
+
+        `calibrate` is a method, `auto` (the one that suits the objective and the labels, if any does) or `none`. A
+        graph whose facts are streamed from disk is not ranked: that would take them all into memory.
+        """
+        method = best_calibrator(self.graph, self.settings.objective) if calibrate == "auto" else calibrate
+        if method and method != "none":
+            self.calibrate(method)
+        if evaluate and len(self.graph.test) and not isinstance(self.graph.train, StreamedSplit):
+            self.evaluate("test", progress=progress)
+        if folder is not None:
+            self.save(folder)
+        return self.summary() if folder is None else {"run": str(folder), **self.summary()}
+
+    def summary(self) -> dict[str, Any]:
+        """Return how it was trained, and what has been measured, as JSON takes it."""
+        return {
+            "epochs": len(self.history),
+            "best_epoch": self.best_epoch,
+            "seconds": sum(record.seconds for record in self.history),
+            "metrics": self.metrics,
+            "provenance": self.provenance,
+        }
 
     @checked
-    def predict_file(self, path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
-        """Answer a file of queries, `?` for the missing part; options as in `Predictor.answer`."""
-        return self.answer(read_queries(path, self.graph), **options)
+    def metric(
+        self,
+        name: str,
+        split: str = "test",
+        *,
+        side: str = "both",
+        filter: str = "filtered",
+        ties: str = "realistic",
+        calibration: str | None = None,
+    ) -> float:
+        """Return one metric of a split, such as `mrr`, `hits@10` or `auc`; a split not yet measured is evaluated.
 
-    @checked
-    def answer(self, queries: Sequence[Query], **options: Any) -> pd.DataFrame:
-        """Answer many queries in one table; options as in `Predictor.answer`."""
-        return self.predictor.answer(queries, **options)
-
-    @checked
-    def similar(self, entity: str, top: int = 10) -> pd.DataFrame:
-        """Return the entities most like this one, by the cosine of their rows."""
-        return self.predictor.similar(entity, top)
+        `calibration` is `uncalibrated` or a calibrator's name: by default the run's own, where it has one.
+        """
+        measured = self.metrics.get(split, {})
+        if not measured or (self.graph.split(split).has_negatives and "classification" not in measured):
+            measured = measured | self.evaluate(split, ranking=not measured)
+        found = flat_metrics(measured, side, filter, ties, calibration)
+        if name not in found:
+            raise InputError(f"there is no metric {name!r} of {split}; there are {', '.join(found)}")
+        return found[name]
 
     @checked
     def with_entities(
@@ -258,15 +238,11 @@ class Run:
         provenance = self.provenance | of_graph(graph) | {"added": [*self.provenance.get("added", []), more]}
         return Run(graph, model, self.settings, self.history, self.best_epoch, provenance, calibrator=self.calibrator)
 
-    @checked
-    def explain(self, head: str, relation: str, tail: str, top: int = 10) -> pd.DataFrame:
-        """Return the training facts that support a triple most; see `inference.support`."""
-        return explain_triple(self.predictor, Explainer(self.predictor), head, relation, tail, top)
+    def report(self, path: str | os.PathLike[str] | None = None, **options: Any) -> str | Path:
+        """Return one HTML page that shows the run, or write it to a file; options as in `reports.render_report`."""
+        from staypositive.reports import render_report, write_report
 
-    @cached_property
-    def conformal(self) -> Conformal:
-        """How strange validation facts are: what prediction sets are calibrated on."""
-        return Conformal.fit(self._scorer, self.graph.valid.facts)
+        return render_report(self, **options) if path is None else write_report(self, path, **options)
 
     @checked
     def save(self, folder: str | os.PathLike[str], precision: str = "float32") -> Path:
@@ -274,10 +250,7 @@ class Run:
 
         `precision="float16"` halves the weights on disk; they are computed with in 32 bits again.
         """
-        parts = RunParts(
-            self.graph, self.model, self.settings, self.history, self.best_epoch, self.metrics, self.calibrator,
-            self.provenance,
-        )  # fmt: skip
+        parts = RunParts(**{part.name: getattr(self, part.name) for part in fields(RunParts)})
         return save_parts(folder, parts, precision)
 
     def save_results(self, folder: str | os.PathLike[str]) -> None:
@@ -291,10 +264,4 @@ def load_run(folder: str | os.PathLike[str]) -> Run:
 
     A missing, damaged or too new one is a `RunError` that says so.
     """
-    parts = load_parts(find_run(folder))
-    run = Run(
-        parts.graph, parts.model, parts.settings, parts.history, parts.best_epoch, parts.provenance,
-        metrics=parts.metrics, calibrator=parts.calibrator,
-    )  # fmt: skip
-    run.hashes = parts.hashes
-    return run
+    return Run(**vars(load_parts(find_run(folder))))

@@ -1,52 +1,69 @@
 """`Settings`: everything that, with a graph, decides a run.
 
-Its fields are the keywords of `fit` and the flags of `staypositive train`, with their help.
+Its fields, the options of models and those of objectives are the keywords of `fit` and the flags of
+`staypositive train`, with their help.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from staypositive.errors import SettingError
-from staypositive.models import BOUNDS, CLOSED_WORLD, JOINED, MODELS, SLICED
-from staypositive.objectives import OBJECTIVES, Objective, StayPositive, build_objective, objective_options
-from staypositive.options import Applies, check_options, option
+from staypositive.models import BOUNDS, CLOSED_WORLD, JOINED, MODELS, ModelOptions, options_class
+from staypositive.objectives import OBJECTIVES, Objective, StayPositive, build_objective
+from staypositive.options import Applies, check_options, option, text
 from staypositive.training import ADAGRADS, ENGINES, MONITORS, OPTIMISERS, PRECISIONS
-from staypositive.typed import shown
+from staypositive.typed import annotations_of, shown
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as a sentence says them; of stay-positive it is said that a preset uses it."""
+    said = (f'{name}, which preset "paper" uses,' if name == StayPositive.name else name for name in names)
+    return " and ".join(said).rstrip(",")
+
+
+def _by_objective(what: str, says: str, none: str = "") -> Callable[[], str]:
+    """Return a help that ends with the defaults of all objectives."""
+
+    def help() -> str:
+        owners: dict[Any, list[str]] = {}
+        for name, kind in OBJECTIVES.items():
+            owners.setdefault(getattr(kind.defaults, what), []).append(name)
+        values = (f"{none if value is None else value} ({', '.join(names)})" for value, names in owners.items())
+        return f"{says}; default {', '.join(values)}"
+
+    return help
+
+
+def _with_log_odds() -> str:
+    return (
+        f"objectives that read scores as log-odds: {listed(k for k, own in OBJECTIVES.items() if own.has_log_odds)}"
+    )
+
 
 _BOUNDED = Applies(
     'the tanh bound, which preset "paper" (objective stay-positive) uses',
     "bound",
     lambda own: own.used_bound == "tanh",
 )
-_WITH_PRIOR = Applies(
-    'objectives that read scores as log-odds: stay-positive, which preset "paper" uses, and negative-sampling',
-    "objective",
-    lambda own: own.objective.has_log_odds,
-)
-_SLICED = Applies(f"the models {' and '.join(SLICED)}", "model", lambda own: own.model in SLICED)
-_ADAGRAD = Applies(f"the optimisers {' and '.join(ADAGRADS)}", "optimiser", lambda own: own.optimiser in ADAGRADS)
+_WITH_PRIOR = Applies(_with_log_odds, "objective", lambda own: own.objective.has_log_odds)
+_ADAGRAD = Applies(f"the optimisers {listed(ADAGRADS)}", "optimiser", lambda own: own.optimiser in ADAGRADS)
 
 
 @dataclass(frozen=True)
 class Settings:
     """The choices of a run. `None` means: take the objective's or the data's default, as the help says."""
 
-    model: str = option("simple", "the bilinear model", choices=tuple(MODELS), made=(JOINED,))
-    objective: Objective = dataclasses.field(default_factory=StayPositive, metadata={"help": ""})
+    model: str = option("simple", "the bilinear model", choices=MODELS, made=(JOINED,))
+    model_options: ModelOptions = field(default_factory=ModelOptions)
+    objective: Objective = field(default_factory=StayPositive)
     dim: int = option(100, "width of one block of an embedding row", least=1)
-    slices: int | None = option(
-        None,
-        "slices of the tensor: ntn (a relation's own; default 4) and tucker (shared by all; default dim)",
-        least=1,
-        applies=_SLICED,
-    )
     bound: str | None = option(
-        None, "tanh keeps scores in (−I, I), identity does not; default: tanh for stay-positive", choices=BOUNDS
+        None, _by_objective("bound", "tanh keeps scores in (−I, I), identity does not"), choices=BOUNDS
     )
     score_bound: float = option(5.0, "the bound I on scores", above=0, applies=_BOUNDED)
     prior_score: float | None = option(None, "the prior score ψ; default 0, an even prior", applies=_WITH_PRIOR)
@@ -61,7 +78,7 @@ class Settings:
     )
     dropout: float = option(0.0, "share of the products dropped before the sum, in training", least=0, below=1)
     init_scale: float | None = option(
-        None, "weights start uniform in ±this; default 6/√dim (1vsall, second-moment: 0.001)", above=0
+        None, _by_objective("init_scale", "weights start uniform in ±this", "6/√dim"), above=0
     )
     optimiser: str = option("adagrad", "the optimiser", choices=OPTIMISERS)
     learning_rate: float = option(0.1, "the learning rate", above=0)
@@ -70,7 +87,7 @@ class Settings:
     )
     accumulator: float | None = option(
         None,
-        "AdaGrad's first sum of squares; default 0.1 (1vsall, second-moment: 1e-10)",
+        _by_objective("accumulator", "AdaGrad's first sum of squares"),
         least=0,
         applies=_ADAGRAD,
     )
@@ -81,7 +98,7 @@ class Settings:
         None,
         "what picks the best epoch; posterior: the NLL that it expects, by facts alone; default nll where scores are "
         "log-odds and valid has negatives, else mrr",
-        choices=tuple(MONITORS),
+        choices=MONITORS,
     )
     patience: int | None = option(None, "stop after this number of validations without improvement", least=1)
     seed: int = option(0, "seed of every random draw", least=0, most=2**63 - 1)
@@ -91,6 +108,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_options(self)
+        kind = options_class(self.model)
+        if type(self.model_options) is ModelOptions:
+            object.__setattr__(self, "model_options", kind())
+        elif type(self.model_options) is not kind:
+            raise SettingError(f"{self.model} does not take {self.model_options}; give {kind.__name__}")
 
     @property
     def used_bound(self) -> str:
@@ -99,32 +121,65 @@ class Settings:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings for a JSON file; the objective as its name and options."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         options = dataclasses.asdict(self.objective)  # type: ignore[call-overload]  # objectives are dataclasses
-        return values | {"objective": {"name": self.objective.name, **options}}
+        own = {name: getattr(self, name) for name in SETTINGS} | dataclasses.asdict(self.model_options)
+        return own | {"objective": {"name": self.objective.name, **options}}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Settings:
         """Rebuild settings from their JSON form; whatever else comes is a `SettingError`."""
         if not isinstance(data, dict) or not isinstance(data.get("objective"), dict):
             raise SettingError(f"expected settings with an objective among them, got {data!r:.80}")
-        unknown = data.keys() - SETTINGS.keys()
+        known = {name for name, owners in declarations().items() if owners[0].of != "objective"}
+        unknown = data.keys() - known - {"objective"}
         if unknown:
             raise SettingError(f"there is no setting {min(unknown, key=str)!r}")
         options = dict(data["objective"])
         if "spread_every" in options:  # its name in older runs
             options["gram_update_interval"] = options.pop("spread_every")
-        return cls(**{**data, "objective": _objective(options.pop("name", None), options)})
+        return settings_from({**data, "objective": _objective(options.pop("name", None), options)})
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the keywords of `fit` that give these settings."""
+        values = self.as_dict()
+        objective = values.pop("objective")
+        return {"model": self.model, "objective": objective.pop("name"), **values, **objective}
 
 
-SETTINGS = {field.name: field for field in dataclasses.fields(Settings)}
-"""The fields of `Settings` by name."""
+SETTINGS = {own.name: own for own in dataclasses.fields(Settings) if own.metadata}
+"""The fields of `Settings` that are options, by name."""
+
+
+class Declaration(NamedTuple):
+    """An option of the settings, or of a model or an objective."""
+
+    field: dataclasses.Field[Any]
+    kind: Any
+    """Its annotation."""
+    of: str = ""
+    """`model` or `objective`, and nothing for the settings'."""
+    owner: str = ""
+    """The name of that model or objective."""
+
+
+def declarations() -> dict[str, list[Declaration]]:
+    """Return every keyword of `fit`, as of now, with all who declare it: settings first, then models, objectives."""
+    owners: list[tuple[str, str, type]] = [("", "", Settings)]
+    owners += [("model", name, options_class(name)) for name in MODELS]
+    owners += [("objective", name, kind) for name, kind in OBJECTIVES.items()]
+    found: dict[str, list[Declaration]] = {}
+    for of, owner, kind in owners:
+        for own in dataclasses.fields(kind):
+            if own.metadata:
+                said = Declaration(own, annotations_of(kind)[own.name], of, owner)
+                found.setdefault(own.name, []).append(said)
+    return found
 
 
 def make_settings(**changes: Any) -> Settings:
-    """Build settings from keywords: fields of `Settings`, and options of the objective, which may go by name.
+    """Build settings from keywords: fields of `Settings`, and options of the model and of the objective.
 
-    An option that has no effect with the others is an error.
+    Both may go by name. An option that has no effect with the others is an error.
 
     >>> make_settings(model="simple", objective="negative-sampling", negatives=10).objective.negatives_per_fact
     10
@@ -135,29 +190,43 @@ def make_settings(**changes: Any) -> Settings:
 
 
 def settings_from(changes: Mapping[str, Any]) -> Settings:
-    """Build settings as `make_settings` does, whether each of them has an effect or not."""
-    core = {name: value for name, value in changes.items() if name in SETTINGS and name != "objective"}
-    options = {name: value for name, value in changes.items() if name not in SETTINGS}
-    objective = changes.get("objective", StayPositive.name)
+    """Build settings as `make_settings` does; options of other models and objectives are left out."""
+    model, objective = changes.get("model", Settings.model), changes.get("objective", StayPositive.name)
+    declared = declarations()
+    parts: dict[str, dict[str, Any]] = {"": {}, "model": {}, "objective": {}}
+    for name, value in changes.items():
+        held = _held(declared, name, model, getattr(objective, "name", objective))
+        if name != "objective" and (held or name not in declared):
+            parts[held.of if held else "objective"][name] = value
     if not isinstance(objective, Objective):
-        objective = _objective(objective, options)
-    elif options:
-        raise SettingError(f"give {', '.join(options)} to the objective itself, since it came ready-made")
-    return Settings(objective=objective, **core)
+        objective = _objective(objective, parts["objective"])
+    elif parts["objective"]:
+        raise SettingError(f"give {', '.join(parts['objective'])} to the objective itself, since it came ready-made")
+    kind = options_class(model) if isinstance(model, str) else ModelOptions
+    return Settings(model_options=kind(**parts["model"]), objective=objective, **parts[""])
 
 
 def unused(settings: Settings, names: Iterable[str]) -> dict[str, str]:
     """Return those of the named settings and options that have no effect here, each with where it would apply."""
-    objective = settings.objective
-    options = {field.name: field for field in dataclasses.fields(objective)}  # type: ignore[arg-type]
+    objective, declared, said = settings.objective, declarations(), {}
     found = {**vars(objective), **vars(settings), "bound": settings.used_bound, "objective": objective.name}
-    said = {}
+    owners = {"": settings, "model": settings.model_options, "objective": objective}
     for name in names:
-        field, owner = (SETTINGS[name], settings) if name in SETTINGS else (options[name], objective)
-        applies: Applies | None = field.metadata.get("applies")
-        if applies is not None and not applies.holds(owner):
-            said[name] = f"{name} applies to {applies.to}; here {applies.by} is {found[applies.by]}"
+        held = _held(declared, name, settings.model, objective.name)
+        applies: Applies | None = held.field.metadata["applies"] if held else None
+        if held and applies and not applies.holds(owners[held.of]):
+            said[name] = f"{name} applies to {text(applies.to)}; here {applies.by} is {found[applies.by]}"
+        elif not held and name in declared:
+            of, plural = declared[name][0].of, "s" if len(declared[name]) > 1 else ""
+            where = listed(own.owner for own in declared[name])
+            said[name] = f"{name} applies to the {of}{plural} {where}; here {of} is {found[of]}"
     return said
+
+
+def _held(declared: dict[str, list[Declaration]], name: str, model: Any, objective: Any) -> Declaration | None:
+    """Return the declaration of an option that counts with this model and objective, if there is one."""
+    owners = (("", ""), ("model", model), ("objective", objective))
+    return next((own for own in declared.get(name, ()) if (own.of, own.owner) in owners), None)
 
 
 def require_used(settings: Settings, given: Mapping[str, Any]) -> None:
@@ -170,12 +239,8 @@ def _objective(name: Any, options: Mapping[str, Any]) -> Objective:
     """Build an objective of options that may come from anywhere."""
     if not isinstance(name, str):
         raise SettingError(f"an objective goes by its name, got {shown(name)}")
-    for key in options.keys() - objective_options(name).keys():
-        owners = [other for other in OBJECTIVES if key in objective_options(other)]
-        if owners:
-            where = " or ".join(owners).replace(StayPositive.name, f'{StayPositive.name}, which preset "paper" uses')
-            raise SettingError(f"{key} applies to the objective {where}; here objective is {name}")
-        near = difflib.get_close_matches(str(key), [*SETTINGS, *objective_options(name)], n=1)
-        if near:
+    declared = declarations()
+    for key in options.keys() - declared.keys():
+        if near := difflib.get_close_matches(str(key), declared, n=1):
             raise SettingError(f"there is no setting {key!r}. Did you mean {near[0]!r}?")
     return build_objective(name, **options)

@@ -29,6 +29,7 @@ from staypositive.training.optimisers import (
 from staypositive.training.progress import ProgressBar
 from staypositive.training.sharded_store import RowExchange, ShardedRows, Share
 from staypositive.training.state import State, copy_into, under, within
+from staypositive.training.stopping import StopSignals
 from staypositive.training.stores import RowStore
 from staypositive.training.world import World, is_first, is_launched, open_world, own_device, restarts
 
@@ -58,6 +59,7 @@ __all__ = [
     "State",
     "Step",
     "SteppedEngine",
+    "StopSignals",
     "TrainingResult",
     "TrainingState",
     "TrainingTask",

@@ -1,16 +1,18 @@
 """Tuning: a search over settings by validation, on Optuna (extra `tune`), that can be stopped and taken up again."""
 
-from staypositive.tuning.page import write_study_page
+from staypositive.tuning.page import write_best, write_study_page
 from staypositive.tuning.search import Tuned, tune
-from staypositive.tuning.space import Range, Space, default_space, paper_space, read_space
+from staypositive.tuning.space import Range, Space, choose_space, default_space, paper_space, read_space
 
 __all__ = [
     "Range",
     "Space",
     "Tuned",
+    "choose_space",
     "default_space",
     "paper_space",
     "read_space",
     "tune",
+    "write_best",
     "write_study_page",
 ]

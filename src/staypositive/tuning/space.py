@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from staypositive.errors import DataError, SettingError
+from staypositive.graph import KnowledgeGraph
 from staypositive.run import Settings
 from staypositive.run.settings import settings_from, unused
 from staypositive.toml import parse_toml
@@ -180,3 +181,17 @@ def paper_space(objective: str = "stay-positive", facts: int | None = None) -> S
     if facts is not None:
         fixed["batch_size"] = -(-facts // BATCHES)
     return Space(dict(PAPER_GRIDS[objective]), fixed)
+
+
+def choose_space(
+    graph: KnowledgeGraph, path: Path | None = None, preset: str | None = None, objective: str | None = None
+) -> Space:
+    """Return the space of a file, the paper's grid for preset `paper`, or else one for the objective."""
+    if path is not None and preset is not None:
+        raise SettingError("give either --space or --preset, not both")
+    if path is not None:
+        found = read_space(path)
+        return found if objective is None else found.with_fixed(objective=objective)
+    if preset is not None:
+        return paper_space(objective or "stay-positive", len(graph.train))
+    return default_space(objective or "stay-positive")

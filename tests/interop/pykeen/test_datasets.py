@@ -14,8 +14,8 @@ import numpy as np
 from pykeen.datasets import dataset_resolver, get_dataset
 
 import staypositive as sp
-from staypositive import pykeen_datasets
-from staypositive.interop.pykeen import Geo
+from staypositive.interop import pykeen_datasets
+from staypositive.interop.pykeen_datasets import Geo
 
 
 def test_pykeen_finds_each_by_name() -> None:

@@ -134,7 +134,7 @@ def test_an_epoch_sees_each_fact_once_and_backwards_too(nations: Any) -> None:
         ({"reciprocal": True}, "leave reciprocal out"),
         ({"loss_weighter": "relation"}, "leave it out"),
         ({"prior": 2.0}, "between 0 and 1"),
-        ({"unobserved_weight": -1.0}, "must not be negative"),
+        ({"unobserved_weight": -1.0}, "must be at least 0"),
     ],
 )
 def test_what_cannot_work_is_said_at_once(options: dict[str, Any], said: str, plain_nations: Any) -> None:

@@ -6,34 +6,24 @@
 from pykeen.regularizers import regularizer_resolver
 from pykeen.training import callback_resolver, training_loop_resolver
 
-from staypositive.interop.pykeen.loops import (
+from staypositive.interop.pykeen.reading import from_pykeen, graph_of
+from staypositive.interop.pykeen.rows import RowView
+from staypositive.interop.pykeen.training import (
     ClosedFormTrainingLoop,
     SecondMomentTrainingLoop,
+    StayPositiveRegularizer,
+    StayPositiveTrainingCallback,
     StayPositiveTrainingLoop,
 )
-from staypositive.interop.pykeen.penalty import StayPositiveRegularizer, StayPositiveTrainingCallback
-from staypositive.interop.pykeen.reading import from_pykeen, graph_of
-from staypositive.interop.pykeen.rows import INTERACTIONS, RowView
 from staypositive.interop.pykeen.weights import save_weights
-from staypositive.interop.pykeen_datasets import FB13, WN11, WN18AM, CoDExS, FB15k237AM, Geo
 
-for _resolver, _kind in (
-    (training_loop_resolver, StayPositiveTrainingLoop),
-    (training_loop_resolver, SecondMomentTrainingLoop),
-    (regularizer_resolver, StayPositiveRegularizer),
-    (callback_resolver, StayPositiveTrainingCallback),
-):
-    _resolver.register(_kind, raise_on_conflict=False)
+training_loop_resolver.register(StayPositiveTrainingLoop, raise_on_conflict=False)
+training_loop_resolver.register(SecondMomentTrainingLoop, raise_on_conflict=False)
+regularizer_resolver.register(StayPositiveRegularizer, raise_on_conflict=False)
+callback_resolver.register(StayPositiveTrainingCallback, raise_on_conflict=False)
 
 __all__ = [
-    "FB13",
-    "INTERACTIONS",
-    "WN11",
-    "WN18AM",
     "ClosedFormTrainingLoop",
-    "CoDExS",
-    "FB15k237AM",
-    "Geo",
     "RowView",
     "SecondMomentTrainingLoop",
     "StayPositiveRegularizer",

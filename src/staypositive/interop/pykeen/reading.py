@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,10 +16,10 @@ from pykeen.version import get_version
 
 from staypositive.errors import InputError
 from staypositive.graph import KnowledgeGraph, Split, Vocabulary
-from staypositive.interop.pykeen.loops import ClosedFormTrainingLoop
-from staypositive.interop.pykeen.weights import TRIPLES, StoredRows, live_rows, read_triples, read_weights, weights_of
+from staypositive.interop.pykeen.training import ClosedFormTrainingLoop
+from staypositive.interop.pykeen.weights import StoredRows, live_rows, read_triples, read_weights
 from staypositive.interop.pykeen_datasets import CatalogueDataset
-from staypositive.models import BilinearModel, build_model
+from staypositive.models import BilinearModel
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll
 from staypositive.run import Run, Settings
 from staypositive.run.provenance import provenance
@@ -37,22 +36,26 @@ def from_pykeen(
 
     `source` is a pipeline's result, a live model, a folder that PyKEEN saved and `save_weights` added to, or a state
     dict in safetensors, whose kind `model` names if its header does not. `dataset` gives labels and splits: PyKEEN's
-    own, its name, or a triples factory. A result and a folder have their training triples with them, no others.
+    own, its name, or a triples factory. A result and a folder have only their training triples with them.
     """
     loop, training = None, None
     if isinstance(source, PipelineResult):
-        loop, training = source.training_loop, source.training
-        rows = live_rows(source.model, _prior_score(loop))
+        loop, training, rows = source.training_loop, source.training, live_rows(source.model)
     elif isinstance(source, ERModel):
         rows = live_rows(source)
     elif isinstance(source, str | os.PathLike):
-        path = Path(source)
-        rows = read_weights(weights_of(path), model)
-        training = read_triples(path / TRIPLES) if (path / TRIPLES).is_dir() else None
+        rows, triples = read_weights(Path(source), model), Path(source) / "training_triples"
+        training = read_triples(triples) if triples.is_dir() else None
     else:
         raise InputError(f"expected a PyKEEN result, model or path, got a {type(source).__name__}")
     graph = graph_of(dataset if dataset is not None else training)
-    _require_same_ids(graph, training)
+    if isinstance(training, TriplesFactory):  # rows are found by id
+        for own, theirs in zip((graph.entities, graph.relations), _labels(training), strict=True):
+            if list(own) != theirs:
+                raise InputError(
+                    f"the dataset numbers its {own.kind} labels otherwise than the triples that the model was "
+                    "trained on"
+                )
     return _run(graph, rows, loop)
 
 
@@ -70,60 +73,42 @@ def graph_of(dataset: Dataset | CoreTriplesFactory | str | None) -> KnowledgeGra
     else:
         factories, name = (source.training, source.validation, source.testing), source.get_normalized_name()
     entities, relations = _labels(factories[0])
-    train, valid, test = (Split(_triples(factory)) for factory in factories)
+    none = np.zeros((0, 3), np.int64)
+    train, valid, test = (Split(none if own is None else own.mapped_triples.numpy()) for own in factories)
     return KnowledgeGraph(name, Vocabulary("entity", entities), Vocabulary("relation", relations), train, valid, test)
 
 
 def _dataset_named(name: str) -> Dataset:
-    """Return a dataset by PyKEEN's name; ours afresh, since PyKEEN's copies of them on disk have facts alone."""
+    """Return a dataset by PyKEEN's name; ours afresh, since PyKEEN's copies of them on disk have only facts."""
     kind = dataset_resolver.lookup_dict.get(dataset_resolver.normalize(name))
     is_ours = kind is not None and issubclass(kind, CatalogueDataset)
     return kind() if is_ours else get_dataset(dataset=name)
 
 
-def _triples(factory: CoreTriplesFactory | None) -> np.ndarray[Any, Any]:
-    return np.zeros((0, 3), np.int64) if factory is None else factory.mapped_triples.numpy()
-
-
-def _labels(factory: CoreTriplesFactory) -> tuple[list[str], list[str]]:
+def _labels(factory: CoreTriplesFactory) -> list[list[str]]:
     """Return the labels of entities and relations in the order of their ids; the ids where there are none."""
-    has = isinstance(factory, TriplesFactory)
-    entities = factory.entity_id_to_label if has else {}
-    relations = factory.relation_id_to_label if has else {}
-    return (
-        [entities.get(i, str(i)) for i in range(factory.num_entities)],
-        [relations.get(i, str(i)) for i in range(factory.real_num_relations)],
-    )
-
-
-def _require_same_ids(graph: KnowledgeGraph, training: CoreTriplesFactory | None) -> None:
-    """Rows are found by id, so the dataset must number as training did."""
-    if isinstance(training, TriplesFactory):
-        for kind, own, theirs in zip(
-            ("entity", "relation"), (graph.entities, graph.relations), _labels(training), strict=True
-        ):
-            if list(own) != theirs:
-                raise InputError(
-                    f"the dataset numbers its {kind} labels otherwise than the triples that the model was trained on"
-                )
+    counts = {"entity": factory.num_entities, "relation": factory.real_num_relations}
+    known = {kind: getattr(factory, f"{kind}_id_to_label", {}) for kind in counts}
+    return [[known[kind].get(number, str(number)) for number in range(count)] for kind, count in counts.items()]
 
 
 def _run(graph: KnowledgeGraph, rows: StoredRows, loop: TrainingLoop | None) -> Run:
-    model = _model(graph, rows)
-    objective = _nearest_objective(loop, model.reciprocal)
+    ours = loop if isinstance(loop, ClosedFormTrainingLoop) else None
+    model = _model(graph, rows, ours.view.algebra.prior_score if ours else 0.0)
+    objective = ours.objective if ours else _nearest_objective(loop, model.reciprocal)
     settings = Settings(
-        model=rows.layout.model, objective=objective, dim=model.dim, bound="identity", prior_score=rows.prior_score
+        model=rows.layout.model, objective=objective, dim=model.dim, bound="identity", prior_score=model.prior_score
     )
     origin = provenance(graph, torch.device("cpu"), __version__) | {"engine": f"PyKEEN {get_version()}"}
     if loop is not None:
-        by_loss = "" if isinstance(loop, ClosedFormTrainingLoop) else f" with {type(loop.loss).__name__}"
+        by_loss = "" if ours else f" with {type(loop.loss).__name__}"
         origin |= {"trained_by": type(loop).__name__ + by_loss, "losses": loop.losses_per_epochs}
     return Run(graph, model, settings, (), 0, origin)
 
 
-def _model(graph: KnowledgeGraph, rows: StoredRows) -> BilinearModel:
+def _model(graph: KnowledgeGraph, rows: StoredRows, prior_score: float) -> BilinearModel:
     """Return the model with these rows. PyKEEN's inverse of relation 2r is 2r + 1; ours of r is r + |R|."""
-    entities, relations = rows.entities, rows.relations
+    layout, entities, relations = rows
     n, m = len(graph.entities), len(graph.relations)
     if len(entities) != n or len(relations) not in (m, 2 * m):
         raise InputError(
@@ -133,22 +118,13 @@ def _model(graph: KnowledgeGraph, rows: StoredRows) -> BilinearModel:
     reciprocal = len(relations) == 2 * m
     if reciprocal:
         relations = torch.cat([relations[0::2], relations[1::2]])
-    dim = rows.layout.algebra(entities.shape[1], n, m).dim
-    model = build_model(
-        rows.layout.model, n, m, dim, bound="identity", reciprocal=reciprocal, prior_score=rows.prior_score
-    ).to(entities.dtype)
+    model = layout.build(entities.shape[1], n, m, reciprocal=reciprocal, prior_score=prior_score).to(entities.dtype)
     model.load_state_dict({"entities": entities, "relations": relations})
     return model.eval()
 
 
-def _prior_score(loop: TrainingLoop) -> float:
-    return loop.view.algebra.prior_score if isinstance(loop, ClosedFormTrainingLoop) else 0.0
-
-
 def _nearest_objective(loop: TrainingLoop | None, reciprocal: bool) -> Objective:
-    """Return the objective it was trained by, or the nearest that we have; provenance says exactly what it was."""
-    if isinstance(loop, ClosedFormTrainingLoop):
-        return loop.objective
+    """Return the objective that is nearest to PyKEEN's; provenance says exactly what it was."""
     if isinstance(loop, LCWATrainingLoop | SymmetricLCWATrainingLoop):
         return OneVsAll(reciprocal=reciprocal)
     drawn = (getattr(loop, "negative_sampler_kwargs", None) or {}).get("num_negs_per_pos") or 1

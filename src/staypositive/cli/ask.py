@@ -1,0 +1,206 @@
+"""`staypositive predict`, `discover`, `explain` and `serve`: questions to a trained run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from typer import Option
+
+from staypositive.cli.command import command
+from staypositive.cli.console import Console
+from staypositive.cli.flags import Output, PriorFlag, RunArgument, read_text
+from staypositive.completion import complete_relation
+from staypositive.errors import InputError
+from staypositive.inference import Discovery, PartialDiscovery, Predictor, discover, discovery_table, read_queries
+from staypositive.models import Scorer
+from staypositive.run import Run, load_run
+from staypositive.sharded import ShardedRun, is_first, is_launched, open_sharded, open_world, own_device
+
+HEAD = Option("--head", "-h", help="Label of the head.")
+RELATION = Option("--relation", "-r", help="Label of the relation.", autocompletion=complete_relation)
+TAIL = Option("--tail", "-t", help="Label of the tail.")
+
+
+@command
+def predict_command(
+    run: RunArgument,
+    head: Annotated[str | None, HEAD] = None,
+    relation: Annotated[str | None, RELATION] = None,
+    tail: Annotated[str | None, TAIL] = None,
+    queries: Annotated[Path | None, Option(help="File of queries: triples with ? for the missing part.")] = None,
+    similar: Annotated[str | None, Option(help="Entities most like this one, instead.")] = None,
+    top: Annotated[int, Option("--top", "-n", min=1, help="Answers per query.")] = 10,
+    exclude_known: Annotated[bool, Option(help="Leave out facts of the graph.")] = False,
+    exclude_self: Annotated[bool, Option(help="Leave out the entity that is asked about.")] = False,
+    candidates: Annotated[
+        str | None, Option(help="'range' (of the relation, in train), or a file with a label per line.")
+    ] = None,
+    prior: PriorFlag = None,
+    coverage: Annotated[
+        float | None, Option(help="Give a set of new answers with the true one at this probability, e.g. 0.9.")
+    ] = None,
+    output: Output = Output(),
+    console: Console = Console(),
+) -> None:
+    """Answer (h, r, ?), (?, r, t) or (h, ?, t) with probabilities, or judge a whole triple.
+
+    Examples:
+      staypositive predict runs/geo --head France --relation borders
+      staypositive predict runs/geo --relation has_currency --tail "Euro (EUR)" --exclude-known
+      staypositive predict runs/geo --head Japan --relation has_currency --candidates range --prior 0.01
+      staypositive predict runs/geo --queries questions.tsv --out answers.tsv
+      staypositive predict runs/geo --head France --relation borders --coverage 0.9
+      staypositive predict runs/geo --similar France
+
+    """
+    held = load_run(run)
+    asked: dict[str, Any] = {"head": head, "relation": relation, "tail": tail}
+    ways = {"--similar": similar, "--queries": queries, "--head, --relation and --tail": head or relation or tail}
+    if sum(way is not None for way in ways.values()) > 1:
+        raise InputError(f"ask in one way at a time: {' or '.join(ways)}")
+    if coverage is not None and (similar is not None or queries is not None):
+        raise InputError("--coverage is for one question: two of --head, --relation and --tail")
+    options: dict[str, Any] = {
+        "top": top, "exclude_known": exclude_known, "exclude_self": exclude_self, "prior": prior,
+        "candidates": _candidates(candidates),
+    }  # fmt: skip
+    if similar is not None:
+        title, frame = f"Most like {similar}", held.similar(similar, top)
+    elif queries is not None:
+        listed = read_queries(queries, held.graph)
+        with console.progress("answering", len(listed)) as advance:
+            title, frame = f"{len(listed):,} queries", held.answer(listed, **options, progress=advance)
+    elif head is None and relation is None and tail is None:
+        raise InputError("ask something: two of --head, --relation and --tail, or --queries, or --similar")
+    else:
+        title = f"({head or '?'}, {relation or '?'}, {tail or '?'})"
+        if coverage is None:
+            frame = held.predict(**asked, **options)
+        else:
+            frame = held.prediction_set(**asked, coverage=coverage, prior=prior)
+            title += f": {len(frame):,} new answers, the true one among them with probability {coverage:g}"
+    output.show(frame, title, console, **asked)
+
+
+def _candidates(text: str | None) -> str | list[str] | None:
+    if text is None or text == "range":
+        return text
+    lines = read_text(text, f"{text}: cannot be read as a list of candidates").replace("\r\n", "\n").split("\n")
+    return [line for line in lines if line]
+
+
+@command
+def discover_command(
+    run: RunArgument,
+    min_probability: Annotated[float, Option(help="Keep triples of at least this probability.")] = 0.9,
+    top: Annotated[int | None, Option(min=1, help="Keep only this many, the most likely.")] = None,
+    prior: PriorFlag = None,
+    relations: Annotated[str | None, Option(help="Relations to look at, separated by commas.")] = None,
+    all_pairs: Annotated[bool, Option(help="Pair all entities, not only domain and range.")] = False,
+    output: Output = Output(),
+    console: Console = Console(),
+) -> None:
+    """Find new triples that are likely, over the whole graph.
+
+    Facts of any split are left out. Probabilities assume a share of true triples, which among all pairs of a
+    relation's domain and range is small: give it by --prior. With --out, a search that was stopped resumes when the
+    same command is given again.
+
+    Examples:
+      staypositive discover runs/geo --prior 0.03 --top 20
+      staypositive discover runs/geo --relations borders,has_currency --min-probability 0.5 --out new.tsv
+      torchrun --nproc-per-node 4 -m staypositive discover runs/in-shards --top 20
+
+    """
+    with _opened(run) as (held, predictor, search):
+        names = held.graph.relations
+        wanted = list(range(len(names))) if relations is None else [names.id(name) for name in relations.split(",")]
+        options = {"min_probability": min_probability, "prior": prior, "all_pairs": all_pairs}
+        calibrator = predictor.calibrator.name if predictor.calibrator else None
+        asked = options | {"run": held.provenance, "top": top, "calibrator": calibrator}
+        folder = output.out.with_name(f"{output.out.name}.partial") if output.out and is_first() else None
+        kept = PartialDiscovery(folder, asked)
+        left = [relation for relation in wanted if relation not in kept.found]
+        if isinstance(held, ShardedRun):
+            left = held.world.from_first(left)  # which alone knows what was found before
+        with console.progress("relations", len(left)) as advance:
+            for found in search(relations=left, most=top, progress=advance, **options):
+                kept.add(found)
+    if is_first():
+        table = discovery_table(predictor, [*kept.found.values()], prior, top)
+        output.show(table, f"{len(table):,} new triples", console)
+        kept.remove()
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[tuple[Run | ShardedRun, Predictor, Callable[..., Iterator[Discovery]]]]:
+    """Open a run, or by all processes one in shards, with what labels and what searches its triples."""
+    if is_launched():
+        with open_world(own_device()) as world:
+            sharded = open_sharded(folder, world)
+            yield sharded, Predictor(sharded.graph, Scorer(sharded.model)), sharded.discover
+    else:
+        run = load_run(folder)
+        yield run, run.predictor, partial(discover, run.predictor)
+
+
+@command
+def explain_command(
+    run: RunArgument,
+    head: Annotated[str, HEAD],
+    relation: Annotated[str, RELATION],
+    tail: Annotated[str, TAIL],
+    top: Annotated[int, Option("--top", "-n", min=1, help="Facts to show.")] = 10,
+    console: Console = Console(),
+) -> None:
+    """Show the training facts that support a triple most.
+
+    A fact's support is how far a small training step that raises its score would raise the triple's: the product of
+    both scores' gradients in the rows they share, 1 being what a step on the triple itself would do.
+
+    Examples:
+      staypositive explain geo-demo --head Germany --relation borders --tail Austria
+
+    """
+    frame = load_run(run).explain(head, relation, tail, top)
+    Output().show(frame, f"What supports ({head}, {relation}, {tail})", console)
+
+
+@command
+def serve_command(
+    run: RunArgument,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    token: Annotated[
+        str | None, Option(envvar="STAYPOSITIVE_TOKEN", help="Bearer token that requests must have.")
+    ] = None,
+    timeout: Annotated[float, Option(min=0.1, help="Seconds that a request may take.")] = 30.0,
+    threads: Annotated[int, Option(min=1, help="CPU threads; more pay from a million entities on.")] = 1,
+    console: Console = Console(),
+) -> None:
+    """Serve a run over HTTP: a page to explore it, a JSON API, health checks and metrics.
+
+    It listens on loopback only, unless --host is given, and beyond loopback only with a token.
+
+    Examples:
+      staypositive serve geo-demo
+      staypositive serve runs/geo --port 9000 --token "$(openssl rand -hex 16)" --host 0.0.0.0
+
+    """
+    try:
+        from staypositive.service import Limits, serve
+    except ImportError as error:
+        raise InputError(f"serving needs {error.name}: pip install 'staypositive[serve]'") from None
+    torch.set_num_threads(threads)
+    held = load_run(run)
+
+    def announce(address: str) -> None:
+        console.say(repr(held), f"explore  {address}", f"API      {address}docs", "stop     Ctrl+C")
+        console.result({"run": str(run), "address": address})
+
+    serve(held, host=host, port=port, token=token, limits=Limits(seconds=timeout), announce=announce)
