@@ -1,15 +1,34 @@
-"""Writing files so that a reader never sees half of one, and naming what was read by its hash."""
+"""Single files: written whole or not at all and never through links, read when plain, hashed, locked; strict JSON."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import json
+import math
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from staypositive.errors import RunError
+
+try:
+    import fcntl
+except ImportError:  # a system without such locks
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".lock"
+_UNSUPPORTED = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+"""What file systems answer that have no locks: there, nobody is kept out."""
+_held: dict[Path, int] = {}
+"""The folders that this process has locked, and by which of its threads."""
+
+# -- hashes and JSON -----------------------------------------------------------------------------------------------
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -22,7 +41,7 @@ def sha256_bytes(data: bytes) -> str:
 
 
 def sha256_file(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file, read in pieces so that size does not matter."""
+    """Return the SHA-256 of a file of any size."""
     digest = hashlib.sha256()
     with Path(path).open("rb") as stream:
         while piece := stream.read(1 << 20):
@@ -30,21 +49,53 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
     return digest.hexdigest()
 
 
-def open_plain(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file to write to; a link, a pipe or a device in its place is an `OSError`, and nothing is written.
+def to_json(value: Any) -> bytes:
+    """Return a value as our files hold it; `ValueError` where they cannot, as of numbers that are not finite."""
+    try:
+        return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
-    A folder that somebody else made may hold a link under a name that is written to. `write_atomic` replaces such a
-    link; what is changed in place is opened here. A second name of the same file (a hard link) is refused too.
+
+def parsed(data: bytes) -> Any:
+    """Read JSON as strictly as it is written: finite numbers and whole characters only, else a `ValueError`."""
+    try:
+        value = json.loads(data, parse_float=_finite, parse_constant=_finite)
+        if b"\\ud" in data.lower():  # half of a surrogate pair can only be spelt so
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(float(number)):
+        raise ValueError(f"{number} is not a finite number")
+    return float(number)
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """Read a file that is no pipe and no device, and not larger than it should be.
+
+    A link to a plain file is read, since some stores keep files so; its hash must be right as any other's.
     """
-    no_follow = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe without a reader would block
-    if Path(path).is_symlink():
-        raise OSError(errno.ELOOP, "is a link, and nothing is written through links; remove it", os.fspath(path))
-    handle = os.open(path, flags | no_follow | getattr(os, "O_CLOEXEC", 0), 0o666)
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        os.close(handle)
-        raise OSError(errno.EINVAL, "is not a plain file with one name; remove it", os.fspath(path))
-    return handle
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise RunError(f"{path} is not a plain file")
+        if found.st_size > most:
+            raise RunError(f"{path} is damaged: it has {found.st_size} bytes, and {most} are the most")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> Path:
@@ -52,16 +103,9 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> Path:
 
     A link of that name is replaced, and what it leads to stays as it is.
     """
-    path = Path(path)
-    content = data.encode("utf-8") if isinstance(data, str) else data
-    return write_pieces(path, [content], lambda: path)
-
-
-def write_pieces(path: Path, pieces: Iterable[bytes], final: Callable[[], Path]) -> Path:
-    """Write a whole file or nothing, piece by piece, beside a path; `final` is asked for its name at the end."""
-    with replacing(path, final) as temporary, temporary.open("wb") as stream:
-        stream.writelines(pieces)
-    return final()
+    with replacing(Path(path)) as temporary:
+        temporary.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
+    return Path(path)
 
 
 @contextmanager
@@ -75,11 +119,34 @@ def replacing(path: Path, final: Callable[[], Path] | None = None) -> Iterator[P
         yield temporary
         with temporary.open("rb+") as stream:
             os.fsync(stream.fileno())
-        temporary.chmod(0o666 & ~_umask())  # mkstemp gives 0600; a result is as readable as any file
+        os.umask(mask := os.umask(0))
+        temporary.chmod(0o666 & ~mask)  # mkstemp gives 0600; a result is as readable as any file
         temporary.replace(path if final is None else final())
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def open_plain(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file to change in place; a link, a pipe, a device or a file with a second name is an `OSError`.
+
+    A folder that somebody else made may hold a link under a name that is written to.
+    """
+    no_follow = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe without a reader would block
+    if Path(path).is_symlink():
+        raise OSError(errno.ELOOP, "is a link, and nothing is written through links; remove it", os.fspath(path))
+    handle = os.open(path, flags | no_follow | getattr(os, "O_CLOEXEC", 0), 0o666)
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a plain file with one name; remove it", os.fspath(path))
+    return handle
+
+
+def require_no_link(folder: Path) -> None:
+    """Refuse a folder that is a link: files that are removed or replaced in it could be anybody's."""
+    if folder.is_symlink():
+        raise RunError(f"{folder} is a link, and nothing is written to or removed from linked folders; remove it")
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
@@ -96,7 +163,57 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
         os.close(handle)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+# -- one writer per folder -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other writers out of a folder that exists; within, the same thread may ask for it again.
+
+    The lock is the system's, on a file `.lock` that names its holder, and ends with its holder, however that dies.
+    The file alone means nothing: one left behind by a process that was killed is taken over.
+    """
+    key, me = folder.resolve(), threading.get_ident()
+    if _held.get(key) == me:
+        yield
+        return
+    if key in _held:
+        raise RunError(f"{folder} is being written to by another thread of this process; wait for it")
+    handle = _take_lock(folder)
+    _held[key] = me
+    try:
+        yield
+    finally:
+        del _held[key]
+        if handle is not None:
+            try:
+                (folder / LOCK).unlink(missing_ok=True)  # while it is ours: whoever opened it meanwhile looks again
+            finally:
+                os.close(handle)
+
+
+def _take_lock(folder: Path) -> int | None:
+    path = folder / LOCK
+    while fcntl is not None:
+        try:
+            handle = open_plain(path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            of = path if path.exists() or path.is_symlink() else folder
+            raise RunError(f"cannot write to {of}: {error.strerror or error}") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(handle, 32).decode("ascii", "replace").strip()
+            os.close(handle)
+            if error.errno in _UNSUPPORTED:
+                return None
+            raise RunError(
+                f"{folder} is being written to by another process{f' (pid {holder})' if holder else ''}; "
+                "wait until it is done, or choose another folder"
+            ) from None
+        if path.exists() and os.path.samestat(os.fstat(handle), path.lstat()):
+            os.ftruncate(handle, 0)
+            os.write(handle, f"{os.getpid()}\n".encode())
+            return handle
+        os.close(handle)  # its holder removed it between our two calls
+    return None

@@ -16,10 +16,10 @@ import torch
 from typer.testing import CliRunner
 
 import staypositive as sp
+from staypositive import sealed_folder
 from staypositive.cli import app, main
 from staypositive.cli.stopping import StopSignals
 from staypositive.experiments.index import read_index
-from staypositive.run import sealed_folder
 from staypositive.training import loop
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,9 +15,8 @@ import staypositive as sp
 from fuzzing.cases import Target, named_refusal
 from fuzzing.drawing import NUMBERS, anything, as_json, mutated_bytes, mutated_json
 from staypositive.errors import StayPositiveError
-from staypositive.files import sha256_bytes
+from staypositive.files import sha256_bytes, to_json
 from staypositive.graph.knowledge_graph import encode
-from staypositive.run.sealed_folder import to_json
 
 KINDS = (
     ("distmult", "platt"), ("complex", "posterior"), ("tucker", "isotonic"), ("transe", "temperature"),

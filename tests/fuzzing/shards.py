@@ -17,13 +17,11 @@ from fuzzing.runs import mutated_part, small_graph, write_manifest
 from launching import world_of_one
 from staypositive.errors import StayPositiveError
 from staypositive.files import sha256_bytes
-from staypositive.run import load_run, make_settings
+from staypositive.run import Checkpoint, load_run, make_settings, training_task
 from staypositive.run.folder import RUN, SHARDS
-from staypositive.sharded import fit_sharded, gather_run, leave_in_shards, open_sharded, shards_of
-from staypositive.sharded.checkpoint import CheckpointFolder
-from staypositive.sharded.fitting import new_sharded_engine, shard_model
-from staypositive.sharded.loop import Training
-from staypositive.sharded.manifest import MANIFEST
+from staypositive.sharded import fit_sharded, gather_run, leave_in_shards, open_sharded, shard_model, shards_of
+from staypositive.sharded.checkpoint import SHARDED, ShardedCheckpointFolder
+from staypositive.training import build_engine
 
 KINDS: tuple[dict[str, Any], ...] = (
     {"model": "distmult"},
@@ -43,21 +41,20 @@ class Base:
         trained = fit_sharded(self.graph, self.settings, world, checkpoints=shards_of(folder))
         leave_in_shards(trained, folder, {})
         assert trained.checkpoints is not None
-        self.identity = trained.checkpoints.identity
+        kept, identity = Checkpoint(shards_of(folder), 1), trained.checkpoints.identity
+        origin = dict(trained.provenance)
+        self.checkpointer = ShardedCheckpointFolder(world, kept, identity, origin, self._engine(), "mrr")
         self.place = max(shards_of(folder).glob("epoch-*"))
         self.shards = _in_two({path.name: path.read_bytes() for path in self.place.iterdir()})
-        self.manifest = json.loads(self.shards.pop(MANIFEST)) | {"processes": 2}
+        self.manifest = json.loads(self.shards.pop(SHARDED.manifest))
         self.run, self.stated = json.loads((folder / "run.json").read_text("utf-8")), RUN.load(folder)[SHARDS]
-        self.training = Training(self._engine(), self.settings, "mrr", None, None)
 
     def _engine(self) -> Any:
-        return new_sharded_engine(
-            self.graph, self.settings, shard_model(self.graph, self.settings, self.world), self.world
-        )
+        model = shard_model(self.graph, self.settings, self.world)
+        return build_engine("auto", training_task(self.graph, self.settings, model, self.world))
 
     def resume(self) -> None:
-        self.training.folder = CheckpointFolder(shards_of(self.folder), self.world, self.identity)
-        self.training.resume()
+        self.checkpointer.load()
 
     def forge(self, draw: random.Random) -> None:
         """Write the files anew, some of them mutated, and the hashes that they then have."""
@@ -70,7 +67,7 @@ class Base:
             manifest["files"][name] = {"bytes": len(data), "sha256": sha256_bytes(data)}
         if draw.random() < 0.5:
             manifest = mutated_json(draw, manifest)
-        digest = write_manifest(draw, self.place / MANIFEST, manifest)
+        digest = write_manifest(draw, self.place / SHARDED.manifest, manifest)
         stated = json.dumps(json.loads(self.stated) | {"sha256": digest}).encode()
         if draw.random() < 0.1:
             stated = mutated_part(draw, SHARDS, stated)

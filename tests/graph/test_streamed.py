@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 from staypositive.errors import DataError, InputError, SettingError, UnknownLabelError
-from staypositive.files import sha256_bytes, sha256_file
+from staypositive.files import sha256_bytes, sha256_file, to_json
 from staypositive.graph import SPLITS, StreamedGraph, Vocabulary, ingest, load_graph, open_streamed
 from staypositive.graph.on_disk import building, encoding, parse_size
 from staypositive.graph.on_disk.arrays import GrowingArray, StoredArray
-from staypositive.graph.on_disk.folder import _json
 from staypositive.graph.on_disk.job import Job, Sizes, silent
 from staypositive.graph.on_disk.spill import Spill
 
@@ -357,10 +356,10 @@ def test_damage_is_found(tmp_path: Path) -> None:
     ingest(write(tmp_path / "a.tsv", [("a", "r", "b")]), out, memory=LEAST)
     labels = out / "entity-labels.utf8"
     labels.write_bytes(b"xy")
-    with pytest.raises(DataError, match=r"entity-labels\.utf8: damaged: expected 2 bytes of SHA-256"):
+    with pytest.raises(DataError, match=r"entity-labels\.utf8 is damaged: expected 2 bytes of SHA-256"):
         open_streamed(out)
     labels.unlink()
-    with pytest.raises(DataError, match=r"entity-labels\.utf8: missing"):
+    with pytest.raises(DataError, match=r"entity-labels\.utf8 is missing"):
         open_streamed(out)
     manifest = json.loads((out / "streamed.json").read_text("utf-8"))
     (out / "streamed.json").write_text(json.dumps(manifest | {"name": "other"}), "utf-8")
@@ -372,7 +371,7 @@ def test_damage_is_found(tmp_path: Path) -> None:
     (out / "streamed.json").write_text("{", "utf-8")
     with pytest.raises(DataError, match="damaged: JSONDecodeError"):
         open_streamed(out)
-    with pytest.raises(DataError, match="no streamed graph here"):
+    with pytest.raises(DataError, match="there is no streamed graph in"):
         open_streamed(tmp_path)
 
 
@@ -431,7 +430,7 @@ def forged(folder: Path, change: Callable[[dict[str, Any]], object], arrays: dic
     about.pop("sha256")
     about["files"] = {name: {"sha256": sha256_file(folder / name)} for name in about["files"]}
     change(about)
-    path.write_bytes(_json(about | {"sha256": sha256_bytes(_json(about))}))
+    path.write_bytes(to_json(about | {"sha256": sha256_bytes(to_json(about))}))
     return folder
 
 

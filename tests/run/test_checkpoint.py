@@ -17,10 +17,9 @@ import torch
 import staypositive as sp
 from conftest import planted_graph
 from launching import TESTS
-from staypositive import files
+from staypositive import files, sealed_folder
 from staypositive.models import MODELS
 from staypositive.objectives import OBJECTIVES
-from staypositive.run import sealed_folder
 from staypositive.run.checkpoint import CHECKPOINT, CheckpointFolder, epochs_done
 from staypositive.training import EpochRecord, TrainingState
 
@@ -173,7 +172,7 @@ def test_a_training_that_has_ended_is_not_trained_again(tmp_path: Path, monkeypa
         ({"seed": 1, "learning_rate": 0.2}, "learning_rate is 0.1 there and 0.2 here; seed is 0 there and 1 here"),
         ({"penalty_weight": 0.3}, r"objective\.penalty_weight is 0.1 there and 0.3 here"),
         ({"objective": "1vsall", "epochs": 9}, "objective.name is stay-positive there and 1vsall here"),
-        ({"engine": "reference"}, "engine is FusedCpuEngine there and ReferenceEngine here"),
+        ({"engine": "reference"}, "engine is fused-cpu there and autograd here"),
     ],
 )
 def test_another_training_is_refused_by_what_differs(change: dict[str, object], said: str, tmp_path: Path) -> None:
@@ -207,7 +206,7 @@ def test_other_threads_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture
     about = json.loads((tmp_path / manifest["files"]["training.json"]["file"]).read_text("utf-8"))
     about["origin"]["threads"] = other = torch.get_num_threads() + 1
     kept = CHECKPOINT.load(tmp_path)
-    CHECKPOINT.save(tmp_path, kept | {"training.json": sealed_folder.to_json(about)}, "0")
+    CHECKPOINT.save(tmp_path, kept | {"training.json": files.to_json(about)}, "0")
     sp.fit(GRAPH, **SMALL, checkpoint=tmp_path)
     assert f"had threads {other}, now" in caplog.text
     assert "last bits" in caplog.text

@@ -11,10 +11,9 @@ import pytest
 import torch
 
 import staypositive as sp
-from staypositive import files
+from staypositive import files, sealed_folder
 from staypositive.errors import RunError
 from staypositive.run import folder as folder_module
-from staypositive.run import sealed_folder
 
 
 @pytest.fixture
@@ -118,7 +117,7 @@ def test_damage_is_found_and_named(saved: Path, role: str, damage: str) -> None:
 def sign(saved: Path, manifest: dict) -> None:
     """Write a manifest whose own hash is right."""
     manifest.pop("sha256", None)
-    manifest["sha256"] = files.sha256_bytes(sealed_folder.to_json(manifest))
+    manifest["sha256"] = files.sha256_bytes(files.to_json(manifest))
     (saved / "run.json").write_text(json.dumps(manifest), "utf-8")
 
 

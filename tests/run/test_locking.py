@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 import staypositive as sp
+from staypositive import files
 from staypositive.errors import RunError
-from staypositive.run import locking
-from staypositive.run.locking import LOCK, locked
+from staypositive.files import LOCK, locked
 
 HOLD = """
 import sys
 from pathlib import Path
-from staypositive.run.locking import locked
+from staypositive.files import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -76,7 +76,7 @@ def test_the_same_thread_may_ask_again_and_another_may_not(tmp_path: Path) -> No
 def test_a_lock_that_was_removed_between_two_calls_is_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = locking.fcntl.flock, []
+    real, calls = files.fcntl.flock, []
 
     def flock(handle: int, how: int) -> None:
         real(handle, how)
@@ -84,7 +84,7 @@ def test_a_lock_that_was_removed_between_two_calls_is_asked_for_again(
         if len(calls) == 1:
             (tmp_path / LOCK).unlink()
 
-    monkeypatch.setattr(locking.fcntl, "flock", flock)
+    monkeypatch.setattr(files.fcntl, "flock", flock)
     with locked(tmp_path):
         assert (tmp_path / LOCK).read_text("utf-8") == f"{os.getpid()}\n"
     assert len(calls) == 2
@@ -98,9 +98,9 @@ def test_where_there_are_no_locks_nobody_is_kept_out(
         raise OSError(errno.ENOLCK, "No locks available")
 
     if system == "none":
-        monkeypatch.setattr(locking, "fcntl", None)
+        monkeypatch.setattr(files, "fcntl", None)
     else:
-        monkeypatch.setattr(locking.fcntl, "flock", flock)
+        monkeypatch.setattr(files.fcntl, "flock", flock)
     with locked(tmp_path):
         pass
 

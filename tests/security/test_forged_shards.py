@@ -16,10 +16,9 @@ import staypositive as sp
 from launching import world_of_one
 from security.test_forged_states import GENERATOR, SMALL, STRANGE, Change, put, without
 from staypositive.errors import RunError, SettingError
-from staypositive.files import sha256_bytes
+from staypositive.files import sha256_bytes, to_json
 from staypositive.run import make_settings
 from staypositive.run.folder import RUN, SHARDS
-from staypositive.run.sealed_folder import to_json
 from staypositive.sharded import World, fit_sharded, gather_run, leave_in_shards, open_sharded, shards_of
 
 SHARDED = {name: value for name, value in SMALL.items() if name not in ("objective", "gram_update_interval")}
@@ -51,10 +50,10 @@ def newest(run: Path) -> Path:
 
 def seal(run: Path, stated: Any) -> None:
     """Write a manifest and put right every hash on the way from it to the run."""
-    for path in newest(run).glob("*.safetensors"):
-        if isinstance(stated, dict) and isinstance(stated.get("files"), dict):
-            stated["files"][path.name] = {"bytes": path.stat().st_size, "sha256": sha256_bytes(path.read_bytes())}
     if isinstance(stated, dict):
+        for name, entry in (stated["files"] if isinstance(stated.get("files"), dict) else {}).items():
+            if isinstance(entry, dict) and (path := newest(run) / name).is_file():
+                entry |= {"bytes": path.stat().st_size, "sha256": sha256_bytes(path.read_bytes())}
         stated.pop("sha256", None)
         stated["sha256"] = sha256_bytes(to_json(stated))
     (newest(run) / "manifest.json").write_bytes(to_json(stated))
@@ -89,12 +88,26 @@ def test_a_strange_place_of_shards_is_refused(data: bytes, in_shards: Path, worl
         open_sharded(in_shards, world)
 
 
-STATE = "state"
+COMMON, SHARD = "common.safetensors", "shard-00000.safetensors"
+
+
+def files(change: Change) -> Change:
+    return lambda held: held | {"files": change(held["files"])}
+
+
+def renamed(name: str, new: str) -> Change:
+    return lambda held: without(name)(held) | {new: held[name]}
+
+
 MANIFESTS = [
-    *(without(name) for name in ("format", "processes", "identity", "files", STATE)),
-    put("format", "1"), put("format", 99), put("processes", 0), put("processes", 2), put("processes", 2**60),
-    put("processes", True), put("processes", None), put("files", []), put("files", {"x": 1}), put(STATE, None),
-    put(STATE, []), put(STATE, {}), put("identity", []), lambda held: [held], lambda held: None,
+    without("format"), put("format", "1"), put("format", None), put("format", True), put("format", 1),
+    put("format", 99), without("files"), put("files", None), put("files", []), put("files", {}),
+    put("files", {"x": 1}), put("files", {"x": {}}), lambda held: [held], lambda held: None,
+    *(files(without(name)) for name in (COMMON, SHARD, "history.json", "training.json")),
+    *(files(put(name, {})) for name in ("shard-00007.safetensors", "more.safetensors", "../x.json", "/x", "")),
+    *(files(put(SHARD, entry)) for entry in ({"file": "../x"}, {"file": 7}, {"file": ""}, None, [])),
+    files(renamed(SHARD, "shard-00001.safetensors")), files(renamed(SHARD, f"shard-{2**60}.safetensors")),
+    files(renamed(COMMON, "common.json")),
 ]  # fmt: skip
 
 
@@ -105,10 +118,6 @@ def test_a_manifest_that_is_none_is_refused(
     stated = change(manifest(in_shards))
     seal(in_shards, stated)
     is_whole = isinstance(stated, dict)  # else it does not count, and the checkpoint before it does
-    if is_whole and stated.get("identity") == []:  # which says nothing to gathering
-        with pytest.raises(SettingError, match="another graph or other settings"):
-            fit_sharded(planted, make_settings(**SHARDED), world, checkpoints=shards_of(in_shards))
-        return
     refuse_everywhere(planted, in_shards, world, resumes=is_whole)
 
 
@@ -122,39 +131,92 @@ def test_a_strange_manifest_is_passed_over(
     assert len(fitted.result.history) == 4  # from the checkpoint before it
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *(without(name) for name in ("steps", "optimiser_steps", "best_epoch", "history")),
-        put("steps", -1), put("steps", "3"), put("steps", None), put("optimiser_steps", 7), put("best_epoch", 99),
-        put("best_epoch", -1), put("best_epoch", 1.5), put("history", None), put("history", [{}]), put("more", 1),
-        put("history", {}), put("history", []),
-        lambda state: state | {"history": state["history"][::-1]},
-        lambda state: state | {"history": [epoch | {"terms": {"x": None}} for epoch in state["history"]]},
-    ],
-)  # fmt: skip
-def test_a_progress_that_is_none_is_refused(
-    change: Change, planted: sp.KnowledgeGraph, in_shards: Path, world: World
-) -> None:
-    stated = manifest(in_shards)
-    seal(in_shards, stated | {STATE: change(stated[STATE])})
+def write_json(run: Path, name: str, data: bytes) -> None:
+    (newest(run) / name).write_bytes(data)
+    seal(run, manifest(run))
+
+
+@pytest.mark.parametrize("data", STRANGE, ids=lambda data: data[:9].decode("latin-1"))
+def test_a_strange_history_is_refused(data: bytes, planted: sp.KnowledgeGraph, in_shards: Path, world: World) -> None:
+    write_json(in_shards, "history.json", data)
     refuse_everywhere(planted, in_shards, world)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda state: state | {"steps": state["steps"] + 1, "optimiser_steps": state["steps"] + 1},
-        lambda state: state | {"history": [epoch | {"validation": {}} for epoch in state["history"]]},
+        lambda history: [{}], lambda history: history[::-1], lambda history: history * 2,
+        lambda history: [epoch | {"terms": {"x": None}} for epoch in history],
+        lambda history: [epoch | {"is_best": False} for epoch in history[:-1]],
+        lambda history: [epoch | {"more": 1} for epoch in history],
     ],
-)
-def test_a_progress_that_does_not_fit_is_not_gone_on_with(
+)  # fmt: skip
+def test_a_history_that_is_none_is_refused(
     change: Change, planted: sp.KnowledgeGraph, in_shards: Path, world: World
 ) -> None:
-    stated = manifest(in_shards)
-    seal(in_shards, stated | {STATE: change(stated[STATE])})
-    with pytest.raises(RunError, match="is not a readable checkpoint: expected"):
-        fit_sharded(planted, make_settings(**SHARDED), world, checkpoints=shards_of(in_shards))
+    history = json.loads((newest(in_shards) / "history.json").read_text())
+    write_json(in_shards, "history.json", to_json(change(history)))
+    refuse_everywhere(planted, in_shards, world)
+
+
+def not_resumed(graph: sp.KnowledgeGraph, run: Path, world: World, said: str) -> None:
+    with pytest.raises(RunError, match=f"{newest(run)} is not a readable checkpoint: .*{said}"):
+        fit_sharded(graph, make_settings(**SHARDED), world, checkpoints=shards_of(run))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda history: history[:-1],
+        lambda history: [epoch | {"validation": {}} for epoch in history],
+        lambda history: [epoch | {"is_best": False} for epoch in history],
+    ],
+)
+def test_a_history_that_does_not_fit_is_not_resumed(
+    change: Change, planted: sp.KnowledgeGraph, in_shards: Path, world: World
+) -> None:
+    history = json.loads((newest(in_shards) / "history.json").read_text())
+    write_json(in_shards, "history.json", to_json(change(history)))
+    not_resumed(planted, in_shards, world, "")
+
+
+@pytest.mark.parametrize("data", STRANGE, ids=lambda data: data[:9].decode("latin-1"))
+def test_a_strange_training_is_not_resumed(
+    data: bytes, planted: sp.KnowledgeGraph, in_shards: Path, world: World
+) -> None:
+    write_json(in_shards, "training.json", data)
+    not_resumed(planted, in_shards, world, "")
+
+
+@pytest.mark.parametrize("name", ["identity", "origin"])
+@pytest.mark.parametrize("value", [None, [], {}, 7])
+def test_a_training_that_is_none_is_not_resumed(
+    name: str, value: Any, planted: sp.KnowledgeGraph, in_shards: Path, world: World
+) -> None:
+    about = json.loads((newest(in_shards) / "training.json").read_text())
+    for changed in (about | {name: value}, without(name)(about)):
+        write_json(in_shards, "training.json", to_json(changed))
+        not_resumed(planted, in_shards, world, "")
+
+
+STEPS = [
+    (without("steps"), "steps"), (put("steps", torch.tensor(-1)), "-1 steps do not go with"),
+    (put("steps", torch.tensor(7.0)), "steps"), (put("steps", torch.zeros(3)), ""),
+    (lambda held: held | {"steps": held["steps"] + 1}, "steps do not go with 4 epochs"),
+    (lambda held: held | {name: held[name] + 1 for name in ("steps", "optimiser.steps")}, "do not go with 4 epochs"),
+    (without("optimiser.steps"), "steps"), (put("optimiser.steps", torch.tensor(7)), "of the optimiser"),
+    (without("model.relations"), "expected model.relations"), (put("more", torch.zeros(2)), "more"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "said"), STEPS)
+def test_a_progress_that_does_not_fit_is_not_resumed(
+    change: Change, said: str, planted: sp.KnowledgeGraph, in_shards: Path, world: World
+) -> None:
+    path = newest(in_shards) / COMMON
+    path.write_bytes(save(change(load(path.read_bytes()))))
+    seal(in_shards, manifest(in_shards))
+    not_resumed(planted, in_shards, world, said)
 
 
 ENTITIES = "best.entities"

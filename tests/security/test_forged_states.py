@@ -17,8 +17,8 @@ from safetensors.torch import load, save
 import staypositive as sp
 from staypositive.cli import main
 from staypositive.errors import RunError, SettingError
+from staypositive.files import to_json
 from staypositive.run.checkpoint import CHECKPOINT, epochs_done
-from staypositive.run.sealed_folder import to_json
 
 SMALL: dict[str, Any] = {
     "model": "complex", "objective": "second-moment", "gram_update_interval": 4, "dim": 2, "epochs": 4,
@@ -126,6 +126,7 @@ def test_a_training_that_is_none_is_refused(
 GENERATOR = torch.zeros(5056, dtype=torch.uint8)
 TENSORS = [
     *(without(name) for name in ("generator", "steps", "model.entities", "optimiser.steps", "gram", "taken")),
+    put("optimiser.steps", torch.tensor(1)),
     put("more", torch.zeros(2)), put("generator", GENERATOR), put("generator", torch.zeros(3)),
     put("generator", GENERATOR[:7]), put("generator", torch.zeros(5056)), put("steps", torch.tensor(-1)),
     put("steps", torch.tensor(0)), put("steps", torch.tensor(2**63 - 1)), put("steps", torch.tensor([1, 2])),

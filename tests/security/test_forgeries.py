@@ -13,8 +13,7 @@ import pytest
 import staypositive as sp
 from security.memory import linux, little_memory
 from staypositive.errors import RunError
-from staypositive.files import sha256_bytes
-from staypositive.run.sealed_folder import to_json
+from staypositive.files import sha256_bytes, to_json
 
 
 @pytest.fixture

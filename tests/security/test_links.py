@@ -15,12 +15,11 @@ from launching import world_of_one
 from staypositive.cli import main
 from staypositive.cli.discover import Partial
 from staypositive.errors import InputError, RunError
-from staypositive.files import open_plain, write_atomic
+from staypositive.files import LOCK, locked, open_plain, write_atomic
 from staypositive.graph.on_disk.folder import MARK, new_folder
 from staypositive.interop.trackers import make_tracker
 from staypositive.run import make_settings
 from staypositive.run.checkpoint import CHECKPOINT
-from staypositive.run.locking import LOCK, locked
 from staypositive.sharded import fit_sharded, remove_checkpoints
 from staypositive.tuning.search import alone
 

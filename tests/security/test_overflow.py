@@ -15,12 +15,11 @@ from launching import world_of_one
 from security.test_forgeries import forge, part
 from staypositive.cli.common import Speaker, keep_results
 from staypositive.errors import RunError
-from staypositive.files import sha256_bytes, sha256_file
+from staypositive.files import sha256_bytes, sha256_file, to_json
 from staypositive.models import JOINED, MODELS, BilinearModel, Scorer, build_model, join_models
 from staypositive.run import build_ensemble, make_settings
 from staypositive.run.checking import largest_weights, require_bounded
 from staypositive.run.folder import RUN, SHARDS
-from staypositive.run.sealed_folder import to_json
 from staypositive.sharded import fit_sharded, gather_run, leave_in_shards, open_sharded, shards_of
 
 SINGLE = [name for name in MODELS if name != JOINED]

@@ -38,8 +38,9 @@ WRITING = {
 }  # fmt: skip
 WRITERS = {
     "files.py": "what the others use: temporary files of its own that take a name in the end",
-    "run/sealed_folder.py": "a temporary file without a name, to see whether a folder can be written to",
-    "sharded/checkpoint.py": "shards into temporary files of `files.replacing`; no linked folder is removed",
+    "sealed_folder.py": "by `files.replacing`; a file without a name, to see whether a folder can be written to",
+    "sharded/checkpoint.py": "no linked folder is removed",
+    "tensors.py": "by `files.replacing`",
     "experiments/plots.py": "a figure into memory",
     "graph/on_disk/arrays.py": "within the new folder of an ingestion",
     "graph/on_disk/building.py": "within the new folder of an ingestion",

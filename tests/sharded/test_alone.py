@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from staypositive.inference import discover
 from staypositive.run import make_settings, new_model
 from staypositive.sharded import World, fit_sharded, rows, shard_model
 from staypositive.sharded import fitting as fitting_module
+from staypositive.sharded.checkpoint import SHARDED
 
 SMALL: dict[str, Any] = {
     "model": "distmult", "dim": 8, "batch_size": 256, "validate_every": 2, "device": "cpu", "learning_rate": 0.5,
@@ -48,7 +50,7 @@ def test_one_process_fits_as_fit_does(world: World, planted: sp.KnowledgeGraph, 
     expected = theirs.evaluate("test")["ranking"]["filtered"]["realistic"]["both"]["mrr"]
     found = whole.evaluate("test")["ranking"]["filtered"]["realistic"]["both"]["mrr"]
     assert found == pytest.approx(expected, rel=0.02)
-    assert whole.provenance["sharded"]["bytes_a_step"] == {"rows": 0, "sums": 0, "relations": 0}
+    assert whole.provenance["sharded"]["bytes_per_step"] == {"rows": 0, "sums": 0, "gradients": 0}
     wanted = {"min_probability": 0.2, "all_pairs": True, "most": 5}
     for new, plain in zip(ours.discover(**wanted), discover(whole.predictor, **wanted), strict=True):
         assert np.array_equal(new.triples, plain.triples)
@@ -137,11 +139,11 @@ def test_checkpoints_of_others_are_refused(world: World, planted: sp.KnowledgeGr
     folder = tmp_path / "shards"
     fit_sharded(planted, make_settings(**SMALL, epochs=2), world, checkpoints=folder)
     other = make_settings(**SMALL, epochs=2, seed=1)
-    with pytest.raises(SettingError, match=r"another graph or other settings; use --force"):
+    with pytest.raises(SettingError, match=r"is of another training: seed is 0 there and 1 here\. .*use --force"):
         fit_sharded(planted, other, world, checkpoints=folder)
     manifest = folder / "epoch-000002" / "manifest.json"
     said = json.loads(manifest.read_text("utf-8"))
-    manifest.write_text(json.dumps(said | {"format": 9}), "utf-8")  # not the hash that it states: as good as none
+    manifest.write_text(json.dumps(said | {"writer": "9"}), "utf-8")  # not the hash that it states: as good as none
     assert len(fit_sharded(planted, other, world, checkpoints=folder).result.history) == 2
     fit_sharded(planted, make_settings(**SMALL, epochs=2), world, checkpoints=folder, fresh=True)
     assert [path.name for path in folder.iterdir()] == ["epoch-000002"]
@@ -152,7 +154,7 @@ def test_a_newer_format_is_refused(
 ) -> None:
     settings = make_settings(**SMALL, epochs=2)
     with monkeypatch.context() as newer:
-        newer.setattr("staypositive.sharded.checkpoint.FORMAT", 2)
+        newer.setattr("staypositive.sharded.checkpoint.SHARDED", replace(SHARDED, format=3))
         fit_sharded(planted, settings, world, checkpoints=tmp_path / "shards")
-    with pytest.raises(RunError, match="checkpoint format 2; this version reads up to 1"):
+    with pytest.raises(RunError, match=r"checkpoint format 3, written by .*; this staypositive reads up to 2"):
         fit_sharded(planted, settings, world, checkpoints=tmp_path / "shards")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import staypositive as sp
 from launching import TESTS, torchrun, with_environment
 from staypositive.cli import app
-from staypositive.sharded.checkpoint import Checkpoint
+from staypositive.sharded.checkpoint import ShardedCheckpoint
 
 FLAGS = ["--model", "distmult", "--dim", "8", "--epochs", "6", "--validate-every", "2", "--batch-size", "128"]
 
@@ -49,16 +49,16 @@ def test_what_two_wrote_any_number_can_read(command: list[str], data: Path) -> N
     shards = folder_of(command).with_name("run.shards")
     left = sorted(path.name for path in shards.iterdir())
     assert left == ["epoch-000002", "epoch-000004"]  # the second life began after the second epoch
-    found, expected = Checkpoint(shards / left[0], 2, {}), alone(data, 2).model.entities
+    found, expected = ShardedCheckpoint.at(shards / left[0]), alone(data, 2).model.entities
     assert len(list(found.folder.glob("shard-*"))) == 2
     for size in (1, 2, 3):
         for rank in range(size):
             own = expected[rank::size]
-            tables = {name: torch.full_like(own, torch.nan) for name in ("weights.entities", "best.entities")}
+            tables = {name: torch.full_like(own, torch.nan) for name in ("model.entities", "best.entities")}
             stub: Any = SimpleNamespace(rank=rank, size=size)
-            found.read(stub, tables, {})
-            torch.testing.assert_close(tables["weights.entities"], own.detach(), rtol=1e-4, atol=1e-5)
-            assert torch.equal(tables["weights.entities"], tables["best.entities"])  # just validated
+            found.read_rows(stub, tables)
+            torch.testing.assert_close(tables["model.entities"], own.detach(), rtol=1e-4, atol=1e-5)
+            assert torch.equal(tables["model.entities"], tables["best.entities"])  # just validated
 
 
 def test_a_killed_training_goes_on_with_another_number_of_processes(command: list[str], data: Path) -> None:

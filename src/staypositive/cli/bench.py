@@ -31,7 +31,7 @@ from staypositive.experiments.theorems import bench_theorem
 from staypositive.files import write_atomic
 from staypositive.graph import CATALOGUE, load_graph
 from staypositive.models import TABLES
-from staypositive.run import resolve_device
+from staypositive.training import resolve_device
 
 PARTS = ("engines", "ranking", "theorem", "entities", "facts", "batch", "dim", "negatives", "loading")
 ENGINE_NAMES = {"FusedCpuEngine": "fused", "FusedGpuEngine": "fused", "ReferenceEngine": "reference"}

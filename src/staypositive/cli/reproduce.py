@@ -16,7 +16,7 @@ from staypositive.experiments.kept import Kept
 from staypositive.experiments.paper import Cell, Paper, load_paper
 from staypositive.experiments.table2 import Lab, chosen_records, decide, read_records, rerun, rows_of_cell, search
 from staypositive.graph import KnowledgeGraph, load_graph
-from staypositive.run.fitting import resolve_device
+from staypositive.training import resolve_device
 
 RESULTS = Path("results")
 ROUNDING = 6e-6

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
-import stat
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +15,6 @@ from staypositive.models import BilinearModel, build_model
 from staypositive.probability import Calibrator, FeatureCalibrator, Features
 from staypositive.typed import fits, misfit_of
 
-MOST_MANIFEST = 2**20
-"""Bytes of `run.json`."""
 MOST_ENTRY, MOST_SCORE = 2.0**30, 2.0**40
 """The largest row entry and the largest score that weights may lead to, about 10⁹ and 10¹².
 
@@ -28,44 +22,6 @@ Scores are computed in 32 bits, up to 3·10³⁸. Variances square them, and cov
 entities: with these limits, and 10⁹ entities, 10³³ at most. The run of the package has entries up to 0.85 and a bound
 of 26 on its scores, so that both limits lie far from what is trained.
 """
-
-
-def read_plain(path: Path, most: int) -> bytes:
-    """Read a file that is one: no pipe that never ends, no device, and no larger than it should be.
-
-    A link to a plain file is read, since some stores keep files so; its hash must be right as any other's.
-    """
-    try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise RunError(f"{path} is not a plain file")
-        if found.st_size > most:
-            raise RunError(f"{path} is damaged: it has {found.st_size} bytes, and {most} are the most")
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-
-
-def parsed(data: bytes) -> Any:
-    """Read JSON as strictly as it is written, finite numbers and whole characters, so that it can be kept again.
-
-    Anything else is a `ValueError`.
-    """
-    try:
-        value = json.loads(data, parse_float=_finite, parse_constant=_finite)
-        if b"\\ud" in data.lower():  # half of a surrogate pair can only be spelt so
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    return value
-
-
-def _finite(number: str) -> float:
-    if not math.isfinite(float(number)):
-        raise ValueError(f"{number} is not a finite number")
-    return float(number)
 
 
 def outline(name: str, settings: Mapping[str, Any]) -> BilinearModel:

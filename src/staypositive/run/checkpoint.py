@@ -1,4 +1,4 @@
-"""The state of a training, put aside in a folder now and then, so that a kill costs minutes and changes nothing.
+"""The state of a training, kept in a folder now and then, so that a kill costs minutes and changes nothing.
 
 A `Checkpoint` is what a caller gives to `fit`; a `CheckpointFolder` is what `fit` makes of it and gives to the loop.
 """
@@ -14,28 +14,33 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from staypositive.errors import RunError, SettingError
+from staypositive.files import parsed, to_json
 from staypositive.graph import KnowledgeGraph
-from staypositive.run.checking import parsed, require_bounded
+from staypositive.models import BilinearModel
+from staypositive.run.checking import require_bounded
 from staypositive.run.folder import history_json, read_history
 from staypositive.run.memory import ran_out_of_memory
-from staypositive.run.sealed_folder import FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
 from staypositive.run.settings import Settings
-from staypositive.training import Engine, TrainingState
+from staypositive.sealed_folder import FolderKind
+from staypositive.tensors import tensors_from_bytes, tensors_to_bytes
+from staypositive.training import Engine, State, TrainingState
 from staypositive.typed import fits
 
 log = logging.getLogger(__name__)
 
+STATE, BEST, HISTORY, TRAINING = "state.safetensors", "best.safetensors", "history.json", "training.json"
 CHECKPOINT = FolderKind(
     name="checkpoint",
+    manifest="checkpoint.json",
     format=1,
-    roles=("state.safetensors", "best.safetensors", "history.json", "training.json"),
     how_to_make="one is made while training",
+    roles=(STATE, BEST, HISTORY, TRAINING),
 )
 DEFAULT_EVERY = "10m"
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -43,9 +48,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where to keep the state of a training, and how often: `every` so many epochs (`5`) or so long (`"10m"`).
+    """Where to keep the state of a training, and how often: `every` some epochs (`5`) or some time (`"10m"`).
 
-    Training goes on from what is in the folder, if anything is; else it begins.
+    Training resumes from what is in the folder, if anything is; else it begins.
     """
 
     folder: str | os.PathLike[str]
@@ -74,6 +79,10 @@ class CheckpointFolder:
     A state is tried on the `engine` before it is returned, so that one which does not fit is refused by name.
     """
 
+    kind: ClassVar[FolderKind] = CHECKPOINT
+    free: ClassVar[tuple[str, ...]] = ()
+    """Settings that may differ when a training is resumed, whatever is done."""
+
     def __init__(
         self,
         checkpoint: Checkpoint,
@@ -89,7 +98,7 @@ class CheckpointFolder:
         self.last_save = time.monotonic()
 
     def is_due(self, epoch: int) -> bool:
-        """Whether so many epochs or so much time have gone by."""
+        """Whether enough epochs or time have gone by."""
         if self.epochs_between is not None:
             return epoch % self.epochs_between == 0
         assert self.seconds_between is not None
@@ -97,74 +106,81 @@ class CheckpointFolder:
 
     def save(self, state: TrainingState) -> None:
         """Replace what is in the folder, in one step."""
-        about = {"identity": self.identity, "origin": self.origin}
-        contents = {
-            "state.safetensors": tensors_to_bytes(state.engine),
-            "best.safetensors": tensors_to_bytes(state.best_weights),
-            "history.json": history_json(state.history),
-            "training.json": to_json(about),
-        }
-        CHECKPOINT.save(self.folder, contents, self.origin["version"])
+        about = to_json({"identity": self.identity, "origin": self.origin})
+        self._write(state, {HISTORY: history_json(state.history), TRAINING: about})
         self.last_save = time.monotonic()
         log.info("checkpoint after epoch %d in %s", len(state.history), self.folder)
 
     def load(self) -> TrainingState | None:
         """Return what is in the folder; None if nothing is; an error if it is of another training."""
-        if not CHECKPOINT.is_in(self.folder):
+        place = self._place()
+        if place is None:
             return None
-        contents = CHECKPOINT.load(self.folder)
-        with _readable(self.folder):
-            about, history = parsed(contents["training.json"]), read_history(contents["history.json"])
+        contents = self.kind.load(place, self.kind.roles)
+        with readable(place):
+            about, history = parsed(contents[TRAINING]), read_history(contents[HISTORY])
             is_told = fits(about, dict[str, dict[str, Any]]) and about.keys() >= {"identity", "origin"}
             if not is_told or not fits(about["identity"].get("epochs"), int):
-                raise RunError("training.json does not say of which training it is")
-            require_same(self.folder, about["identity"], self.identity, len(history))
-            kept, best = (tensors_from_bytes(contents[role]) for role in ("state.safetensors", "best.safetensors"))
-            state = TrainingState(kept, best, history)
+                raise RunError(f"{TRAINING} does not say of which training it is")
+            require_same(self.folder, about["identity"], self.identity, len(history), self.free)
+            state = TrainingState(*self._tensors(place, contents), history)
             if self.engine is not None:
-                require_state(state, self.engine, self.monitor)
-            self._go_on_from(about["origin"], len(history))
+                self._require_state(state, self.engine)
+            self._resume_from(about["origin"], len(history))
         return state
 
-    def _go_on_from(self, before: dict[str, Any], done: int) -> None:
-        """Take over what was said of the training before."""
-        resumed = before.get("resumed_after", [])
-        if not fits(resumed, tuple[int, ...]) or not fits(before["started"], str):
-            raise RunError("training.json does not say when it was begun and gone on with")
-        self._compare_machines(before)
-        self.origin |= {"resumed_after": [*resumed, done], "started": before["started"]}
+    # -- what differs where several processes train ----------------------------------------------------------------
 
-    def _compare_machines(self, before: Mapping[str, Any]) -> None:
-        """Say what may make the last bits differ from those of a training that never stopped."""
-        named = ("version", "torch", "device", "threads")
-        other = [
-            f"{name} {before[name]}, now {self.origin[name]}" for name in named if before[name] != self.origin[name]
-        ]
-        if other:
-            log.warning("the training that goes on had %s: weights may differ in their last bits", "; ".join(other))
+    def _write(self, state: TrainingState, contents: dict[str, bytes]) -> None:
+        kept = {STATE: tensors_to_bytes(state.engine), BEST: tensors_to_bytes(state.best_weights)}
+        self.kind.save(self.folder, kept | contents, self.origin["version"])
 
+    def _place(self) -> Path | None:
+        """Return the folder to resume from."""
+        return self.folder if self.kind.is_in(self.folder) else None
 
-@torch.no_grad()
-def require_state(state: TrainingState, engine: Engine, monitor: str) -> None:
-    """Refuse a state that does not fit an engine, which is left with it; what it raises says why.
+    def _tensors(self, place: Path, contents: Mapping[str, bytes]) -> tuple[State, State]:
+        """Return the state of the engine and the best weights."""
+        return tensors_from_bytes(contents[STATE]), tensors_from_bytes(contents[BEST])
 
-    Names, shapes and types must be those of the engine's own state, and numbers finite; the best epoch must have
-    weights, and a value of the metric that it was chosen by.
-    """
-    best = [record for record in state.history if record.is_best]
-    if bool(best) != bool(state.best_weights) or (best and monitor not in best[-1].validation):
-        raise RunError(f"the best epoch must have weights and a validation by {monitor}")
-    model = engine.model
-    if best:
-        _require_like(state.best_weights, model.state_dict())
-        model.load_state_dict(state.best_weights)
+    def _require_bounded(self, model: BilinearModel) -> None:
         require_bounded(model)
-    engine.restore(state.engine)
-    _require_like(state.engine, engine.state())
-    require_bounded(model)
-    steps, batches = int(state.engine["steps"]), getattr(engine, "batches", None)
-    if steps < 0 or (batches is not None and steps != len(state.history) * batches):
-        raise RunError(f"{steps} steps do not go with {len(state.history)} epochs of {batches}")
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _require_state(self, state: TrainingState, engine: Engine) -> None:
+        """Refuse a state that does not fit an engine, which is left with it; what it raises says why.
+
+        Names, shapes and types must be those of the engine's own state, and numbers finite; the best epoch must have
+        weights, and a value of the metric that it was chosen by.
+        """
+        best = [record for record in state.history if record.is_best]
+        if bool(best) != bool(state.best_weights) or (best and self.monitor not in best[-1].validation):
+            raise RunError(f"the best epoch must have weights and a validation by {self.monitor}")
+        model = engine.model
+        if best:
+            _require_like(state.best_weights, model.state_dict())
+            model.load_state_dict(state.best_weights)
+            self._require_bounded(model)
+        engine.restore(state.engine)
+        _require_like(state.engine, engine.state())
+        self._require_bounded(model)
+        steps, batches = int(state.engine["steps"]), getattr(engine, "batches", None)
+        if steps < 0 or (batches is not None and steps != len(state.history) * batches):
+            raise RunError(f"{steps} steps do not go with {len(state.history)} epochs of {batches}")
+        if int(state.engine.get("optimiser.steps", steps)) != steps:
+            raise RunError(f"{steps} steps do not go with {int(state.engine['optimiser.steps'])} of the optimiser")
+
+    def _resume_from(self, before: dict[str, Any], done: int) -> None:
+        """Take over what was said of the training before; say what may make the last bits of weights differ."""
+        resumed, named = before.get("resumed_after", []), ("version", "torch", "device", "threads")
+        if not fits(resumed, tuple[int, ...]) or not fits(before["started"], str):
+            raise RunError(f"{TRAINING} does not say when it was begun and resumed")
+        other = [f"{key} {before[key]}, now {self.origin[key]}" for key in named if before[key] != self.origin[key]]
+        if other:
+            log.warning("the resumed training had %s: weights may differ in their last bits", "; ".join(other))
+        self.origin |= {"resumed_after": [*resumed, done], "started": before["started"]}
 
 
 def _require_like(kept: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
@@ -179,11 +195,11 @@ def _require_like(kept: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None
 
 
 @contextmanager
-def _readable(folder: Path) -> Iterator[None]:
+def readable(folder: Path) -> Iterator[None]:
     """Say in one error what a checkpoint that is none leads to: hashes say that it is whole, not what it is."""
     try:
         yield
-    except SettingError:
+    except (SettingError, OSError):
         raise
     except Exception as error:  # JSON and tensors of any shape
         if ran_out_of_memory(error):
@@ -196,14 +212,13 @@ def epochs_done(folder: Path) -> int:
     """Return after which epoch the checkpoint in a folder was made; 0 where there is none."""
     if not CHECKPOINT.is_in(folder):
         return 0
-    role = "history.json"
-    contents = CHECKPOINT.load(folder, (role,))
-    with _readable(folder):
-        return len(read_history(contents[role]))
+    contents = CHECKPOINT.load(folder, (HISTORY,))
+    with readable(folder):
+        return len(read_history(contents[HISTORY]))
 
 
 def identity_of(settings: Settings, graph: KnowledgeGraph, **found: Any) -> dict[str, Any]:
-    """Return what must be alike for a training to go on: the graph and every setting but the number of threads.
+    """Return what must be alike for a training to be resumed: the graph and every setting but the number of threads.
 
     `found` takes the place of settings that leave a choice, such as the device.
     """
@@ -211,17 +226,20 @@ def identity_of(settings: Settings, graph: KnowledgeGraph, **found: Any) -> dict
     return {**kept, **found, "graph (SHA-256)": graph.fingerprint[:12]}
 
 
-def require_same(folder: Path, there: Mapping[str, Any], here: Mapping[str, Any], done: int) -> None:
-    """Refuse to go on with another training. The number of epochs may change while both numbers lie ahead."""
+def require_same(
+    folder: Path, there: Mapping[str, Any], here: Mapping[str, Any], done: int, free: tuple[str, ...] = ()
+) -> None:
+    """Refuse to resume another training; what is `free` may change, and epochs while both numbers lie ahead."""
+    there = {**there, **{name: here[name] for name in free}}
     if done < min(there["epochs"], here["epochs"]):
-        there = {**there, "epochs": here["epochs"]}
+        there["epochs"] = here["epochs"]
     elif differences(there, here) == differences({"epochs": there["epochs"]}, {"epochs": here["epochs"]}) != []:
         raise SettingError(f"{done} of {there['epochs']} epochs are done in {folder}; give a number above {done}")
     found = differences(there, here)
     if found:
         raise SettingError(
             f"{folder} is of another training: {'; '.join(found)}. "
-            "Give what it was begun with, or choose another folder"
+            "Give what it was begun with, choose another folder, or use --force to begin anew"
         )
 
 

@@ -25,7 +25,7 @@ from types import TracebackType
 
 import torch
 
-from staypositive.training import Engine, ReferenceEngine
+from staypositive.training import Engine
 
 STATE, MAPS = Path("/proc/stat"), Path("/proc/self/maps")
 LOOK, LOOKS = 0.1, 4
@@ -62,8 +62,8 @@ class SharedCores:
 
     def told(self, engine: Engine) -> SharedCores:
         """Let an engine look between its steps, and hear what is seen."""
-        if isinstance(engine, ReferenceEngine):
-            engine.between_steps, self.tell = self.look, engine.share_cores
+        engine.call_between_steps(self.look)
+        self.tell = engine.share_cores
         return self
 
     def __enter__(self) -> SharedCores:

@@ -1,4 +1,7 @@
-"""A run on disk: one folder, which holds all of it, the graph included (see `staypositive.run.sealed_folder`)."""
+"""A run on disk: one folder, which holds all of it, the graph included (see `staypositive.sealed_folder`).
+
+Of a streamed graph it holds where that lies and what its fingerprint is.
+"""
 
 from __future__ import annotations
 
@@ -10,34 +13,38 @@ from typing import Any
 
 import torch
 
-from staypositive.errors import RunError, SettingError
-from staypositive.graph import KnowledgeGraph
+from staypositive.errors import InputError, RunError, SettingError
+from staypositive.files import parsed, to_json
+from staypositive.graph import KnowledgeGraph, StreamedGraph, StreamedSplit, open_streamed
 from staypositive.models import BilinearModel
 from staypositive.probability import Calibrator, calibrator_from_dict
-from staypositive.run.checking import filled_model, outline, parsed, require_bounded, require_whole
-from staypositive.run.graph_files import STREAMED, graph_contents, read_graph
+from staypositive.run.checking import filled_model, outline, require_bounded, require_whole
 from staypositive.run.packaged import packaged_runs
-from staypositive.run.sealed_folder import Contents, FolderKind, tensors_from_bytes, tensors_to_bytes, to_json
 from staypositive.run.settings import Settings
+from staypositive.sealed_folder import Contents, FolderKind
+from staypositive.tensors import tensors_from_bytes, tensors_to_bytes
 from staypositive.training import EpochRecord
 from staypositive.typed import fits, misfit_of
 from staypositive.version import __version__
 
 CHECKPOINT_ROOM = "checkpoint"
-"""The subfolder of a run's folder in which the state of its training is put aside."""
+"""The subfolder of a run's folder in which the state of its training is kept."""
 WEIGHTS, SHARDS = "weights.safetensors", "shards.json"
 """The weights, or in their place where a training by several processes left them: the run is then *in shards*."""
+GRAPH, STREAMED = "graph.safetensors", "streamed.json"
+"""The graph, or in its place where a streamed one lies."""
 RUN = FolderKind(
     name="run",
+    manifest="run.json",
     format=3,  # 2 has `streamed.json` in place of a graph, 3 `shards.json` of weights; a run without is written as 1
-    roles=(
-        WEIGHTS, SHARDS, "graph.safetensors", "labels.json", STREAMED, "settings.json", "history.json",
-        "metrics.json", "provenance.json", "calibrator.json",
-    ),
     how_to_make=f"`staypositive train --out` makes one, and the package holds {', '.join(packaged_runs())}",
+    roles=(
+        WEIGHTS, SHARDS, GRAPH, "labels.json", STREAMED, "settings.json", "history.json", "metrics.json",
+        "provenance.json", "calibrator.json",
+    ),
     rooms=(CHECKPOINT_ROOM,),
 )  # fmt: skip
-MANIFEST = RUN.manifest
+MANIFEST, require_writable = RUN.manifest, RUN.require_writable
 KEPT_PRECISIONS = ("float32", "float16")
 
 
@@ -57,6 +64,9 @@ class RunParts:
     """The SHA-256 of each file that it was read from, by role."""
 
 
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
 def save_parts(folder: str | os.PathLike[str], parts: RunParts, precision: str = "float32") -> Path:
     """Write all parts, then the manifest that makes them count; `precision` is how weights are kept."""
     if precision not in KEPT_PRECISIONS:
@@ -74,12 +84,12 @@ def save_parts(folder: str | os.PathLike[str], parts: RunParts, precision: str =
 
 def save_with(folder: str | os.PathLike[str], parts: RunParts, weights: Contents) -> Path:
     """Write parts of which the model may be an outline, and the weights, or what stands in their place."""
-    folder, graph = Path(folder), parts.graph
-    provenance = parts.provenance | {"best_epoch": parts.best_epoch, "graph_notes": list(graph.notes)}
+    folder = Path(folder)
+    provenance = parts.provenance | {"best_epoch": parts.best_epoch, "graph_notes": list(parts.graph.notes)}
     try:
         contents: dict[str, bytes | Iterable[bytes]] = {
             **weights,
-            **graph_contents(graph, folder),
+            **_graph_contents(parts.graph, folder),
             "settings.json": to_json({"settings": parts.settings.as_dict(), "model": parts.model.settings()}),
             "history.json": history_json(parts.history),
             "provenance.json": to_json(provenance),
@@ -103,9 +113,27 @@ def save_results(
     RUN.update(Path(folder), contents, __version__, same)
 
 
+def history_json(history: Sequence[EpochRecord]) -> bytes:
+    """Return a history as a file holds it."""
+    return to_json([vars(record) for record in history])
+
+
 def _results(metrics: dict[str, Any], calibrator: Calibrator | None) -> dict[str, bytes]:
     measured = {"metrics.json": to_json(metrics)}
     return measured | ({} if calibrator is None else {"calibrator.json": to_json(calibrator.as_dict())})
+
+
+def _graph_contents(graph: KnowledgeGraph, folder: Path) -> dict[str, bytes]:
+    if isinstance(graph, StreamedGraph) and isinstance(graph.train, StreamedSplit):
+        beside = os.path.relpath(graph.folder, folder.resolve())
+        stated = {"folder": str(graph.folder), "beside": beside, "fingerprint": graph.fingerprint}
+        return {STREAMED: to_json(stated)}
+    arrays = {name: torch.from_numpy(array) for name, array in graph.arrays().items()}
+    labels = {"entities": graph.entities.labels, "relations": graph.relations.labels}
+    return {GRAPH: tensors_to_bytes(arrays), "labels.json": to_json(labels)}
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
 
 
 def load_parts(folder: str | os.PathLike[str]) -> RunParts:
@@ -152,7 +180,7 @@ def _read_parts(
 ) -> RunParts:
     try:
         provenance = parsed(contents["provenance.json"])
-        graph = read_graph(contents, provenance, folder)
+        graph = _read_graph(contents, provenance, folder)
         settings = parsed(contents["settings.json"])
         chosen = Settings.from_dict(settings["settings"])
         model = model_of(chosen.model, settings["model"])
@@ -163,30 +191,15 @@ def _read_parts(
         calibrator = None if stored is None else calibrator_from_dict(parsed(stored))
         parts = RunParts(graph, model, chosen, history, best_epoch, metrics, calibrator, provenance)
         require_whole(parts)
-    except RunError as error:
-        raise RunError(f"{folder} is not a readable run: {error}") from error
     except Exception as error:  # hashes say that it is whole, not that it was ever a run
-        raise RunError(f"{folder} is not a readable run: {type(error).__name__}: {error}") from error
+        said = str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"
+        raise RunError(f"{folder} is not a readable run: {said}") from error
     return parts
 
 
-def require_writable(folder: Path) -> None:
-    """Find out, before hours of work, whether a run can be kept in a folder."""
-    RUN.require_writable(folder)
-
-
-def history_json(history: Sequence[EpochRecord]) -> bytes:
-    """Return a history as a file holds it."""
-    return to_json([vars(record) for record in history])
-
-
 def read_history(data: bytes) -> tuple[EpochRecord, ...]:
-    """Return the history that `history_json` wrote; `ValueError` where it did not."""
-    return records_of(parsed(data))
-
-
-def records_of(stated: Any) -> tuple[EpochRecord, ...]:
-    """Return the epochs that JSON states, from the first on; `ValueError` where it does not."""
+    """Return the history that `history_json` wrote, from the first epoch on; `ValueError` where it did not."""
+    stated = parsed(data)
     if not fits(stated, tuple[dict[str, Any], ...]):
         raise ValueError("a history is a list of epochs")
     try:
@@ -198,3 +211,37 @@ def records_of(stated: Any) -> tuple[EpochRecord, ...]:
         if wrong:
             raise ValueError(f"epoch {number} of the history: {wrong}")
     return history
+
+
+def _read_graph(contents: Mapping[str, bytes], provenance: dict[str, Any], folder: Path) -> KnowledgeGraph:
+    notes = provenance.pop("graph_notes")
+    if STREAMED in contents:
+        return _open_streamed(parsed(contents[STREAMED]), folder)
+    labels = parsed(contents["labels.json"])
+    return KnowledgeGraph.from_arrays(
+        provenance["graph"],
+        (labels["entities"], labels["relations"]),
+        {name: tensor.numpy() for name, tensor in tensors_from_bytes(contents[GRAPH]).items()},
+        provenance["sources"],
+        notes,
+    )
+
+
+def _open_streamed(stated: dict[str, str], folder: Path) -> StreamedGraph:
+    places = [Path(stated["folder"]), folder.resolve() / stated["beside"]]
+    place = next((place for place in places if place.is_dir()), None)
+    if place is None:
+        raise RunError(
+            f"it was trained on the streamed graph in {stated['folder']}, which is not there. A run refers to "
+            "such a graph rather than copying it: put it back, or ingest it again to that folder"
+        )
+    try:
+        graph = open_streamed(place)
+    except InputError as error:
+        raise RunError(f"it was trained on a streamed graph that cannot be read: {error}") from error
+    if graph.fingerprint != stated["fingerprint"]:
+        raise RunError(
+            f"it was trained on another graph than the one in {place}: expected the fingerprint "
+            f"{stated['fingerprint']}, found {graph.fingerprint}"
+        )
+    return graph

@@ -6,7 +6,6 @@ Its folder is a run's, with `shards.json` in place of the weights: which checkpo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,20 @@ import torch
 from torch import Tensor
 
 from staypositive.errors import RunError, SettingError
+from staypositive.files import locked, parsed, to_json
 from staypositive.graph.on_disk.job import Progress, silent
 from staypositive.models import build_model
-from staypositive.run.checking import largest_weights, parsed, require_bounded
-from staypositive.run.chunks import Table, tensors_in_pieces
+from staypositive.run.checking import largest_weights, require_bounded
+from staypositive.run.checkpoint import readable
 from staypositive.run.folder import RUN, SHARDS, WEIGHTS, RunParts, load_in_shards, save_with
-from staypositive.run.locking import locked
-from staypositive.run.sealed_folder import to_json
-from staypositive.sharded.checkpoint import Checkpoint, remove_checkpoints
-from staypositive.sharded.fitting import ShardedRun, hold_share, require_bounded_share
+from staypositive.sharded.checkpoint import ShardedCheckpoint, remove_checkpoints, require_bounded_share
+from staypositive.sharded.fitting import ShardedRun, hold_share
 from staypositive.sharded.rows import PIECE
-from staypositive.sharded.world import World
-from staypositive.training import TrainingResult
+from staypositive.tensors import Table, tensors_in_pieces
+from staypositive.training import TrainingResult, World
 from staypositive.version import __version__
+
+ENTITIES = "entities"
 
 
 def shards_of(folder: Path) -> Path:
@@ -41,7 +41,7 @@ def leave_in_shards(trained: ShardedRun, folder: Path, metrics: dict[str, Any]) 
     checkpoint, result = trained.checkpoints.newest(), trained.result
     if checkpoint is None or checkpoint.best_epoch != result.best_epoch:
         raise RunError(
-            f"the last checkpoint in {trained.checkpoints.folder} is damaged; the same command goes on from the one "
+            f"the last checkpoint in {trained.checkpoints.folder} is damaged; the same command resumes from the one "
             "before it"
         )
     if trained.world.rank == 0:
@@ -60,12 +60,14 @@ def open_sharded(folder: Path, world: World) -> ShardedRun:
     checkpoint.require_whole(world)
     model = parts.model
     hold_share(model, world)
-    tables = {f"{checkpoint.group}.{name}": weight.data for name, weight in model.named_parameters()}
-    entities = f"{checkpoint.group}.entities"
-    with checkpoint.reading():
-        checkpoint.read(world, {entities: tables.pop(entities)}, tables)
-    model.to(world.device).eval()
-    with _named(checkpoint):
+    with readable(checkpoint.folder):
+        for name, weight in model.named_parameters():
+            stored = checkpoint.group + name
+            if name == ENTITIES:
+                checkpoint.read_rows(world, {stored: weight.data})
+            else:
+                weight.data.copy_(checkpoint.common_table(stored, weight.shape))
+        model.to(world.device).eval()
         require_bounded_share(model, world)
     result = TrainingResult(parts.history, parts.best_epoch, "epochs")
     return ShardedRun(world, parts.graph, parts.settings, model, result, parts.provenance)
@@ -74,22 +76,26 @@ def open_sharded(folder: Path, world: World) -> ShardedRun:
 def gather_run(folder: Path, out: Path | None = None, *, rows: int = PIECE, progress: Progress = silent) -> Path:
     """Make a run that stays in shards one as any other, in its own folder, or in another.
 
-    At most so many entity rows are in memory at once; `progress` shows a bar of them. Shards that no run needs any
+    At most `rows` entity rows are in memory at once; `progress` shows a bar of them. Shards that no run needs any
     more are removed: those that go by the name of a run that was gathered in its own folder.
     """
     parts, checkpoint = _open(folder)
     if out is not None and RUN.is_in(out):
         raise SettingError(f"{out} already holds a run; give another --out")
     checkpoint.require_whole()
-    tables = {}
-    with checkpoint.reading(), progress("rows", parts.model.n_entities) as advance:
-        for name, weight in parts.model.state_dict().items():
-            stored, shape = f"{checkpoint.group}.{name}", tuple(weight.shape)
-            if name == "entities":
-                tables[name] = Table(shape, checkpoint.whole_table(stored, shape, rows, advance))
-            else:
-                tables[name] = Table(shape, [checkpoint.common_table(stored, shape)])
-        save_with(out or folder, parts, {WEIGHTS: _bounded(parts, tables, checkpoint)})
+    with progress("rows", parts.model.n_entities) as advance:
+
+        def tables() -> Iterator[tuple[str, Table]]:
+            for name, weight in parts.model.state_dict().items():
+                stored, shape = checkpoint.group + name, tuple(weight.shape)
+                if name == ENTITIES:
+                    yield name, Table(shape, checkpoint.whole_table(stored, shape, rows, advance))
+                else:
+                    yield name, Table(shape, [checkpoint.common_table(stored, shape)])
+
+        with readable(checkpoint.folder):
+            found = dict(tables())
+        save_with(out or folder, parts, {WEIGHTS: _bounded(parts, found, checkpoint)})
     own = checkpoint.folder.parent
     if out is None and own == shards_of(folder.resolve()) and not own.is_symlink():  # else they are another run's too
         remove_checkpoints(own)
@@ -104,7 +110,7 @@ def keep_metrics(folder: Path, split: str, report: dict[str, Any]) -> None:
         RUN.update(folder, {"metrics.json": to_json(kept)}, __version__)
 
 
-def _bounded(parts: RunParts, tables: dict[str, Table], checkpoint: Checkpoint) -> Iterator[bytes]:
+def _bounded(parts: RunParts, tables: dict[str, Table], checkpoint: ShardedCheckpoint) -> Iterator[bytes]:
     """Yield the file of all weights; those that lead to scores that 32 bits cannot hold are refused at its end."""
     largest = torch.zeros(())
 
@@ -114,31 +120,22 @@ def _bounded(parts: RunParts, tables: dict[str, Table], checkpoint: Checkpoint) 
             largest = torch.maximum(largest, largest_weights(piece))
             yield piece
 
-    entities = tables["entities"]
-    with _named(checkpoint):
-        yield from tensors_in_pieces(tables | {"entities": Table(entities.shape, watched(entities.pieces))})
+    with readable(checkpoint.folder):
+        entities = tables[ENTITIES]
+        yield from tensors_in_pieces(tables | {ENTITIES: Table(entities.shape, watched(entities.pieces))})
         model = build_model(parts.settings.model, **parts.model.settings() | {"n_entities": 1})
-        others = {name: torch.cat(list(table.pieces)) for name, table in tables.items() if name != "entities"}
-        model.load_state_dict(others | {"entities": largest[None]})
+        others = {name: torch.cat(list(table.pieces)) for name, table in tables.items() if name != ENTITIES}
+        model.load_state_dict(others | {ENTITIES: largest[None]})
         require_bounded(model)
 
 
-@contextmanager
-def _named(checkpoint: Checkpoint) -> Iterator[None]:
-    """Say of which checkpoint the weights are that are refused."""
-    try:
-        yield
-    except RunError as error:
-        raise RunError(f"{checkpoint.folder} is not a readable checkpoint: {error}") from None
-
-
-def _open(folder: Path) -> tuple[RunParts, Checkpoint]:
+def _open(folder: Path) -> tuple[RunParts, ShardedCheckpoint]:
     parts, stated = load_in_shards(folder)
     for name in (stated["folder"], stated["checkpoint"]):
         if name in ("", "..") or Path(name).name != name:
             raise RunError(f"{folder} names shards outside its own: {name!r}")
     place = folder.resolve().with_name(stated["folder"]) / stated["checkpoint"]
-    checkpoint = Checkpoint.open(place, stated["sha256"])
+    checkpoint = ShardedCheckpoint.open(place, stated["sha256"])
     if checkpoint.best_epoch != parts.best_epoch:
         raise RunError(
             f"{place} has weights of epoch {checkpoint.best_epoch}, and the run those of {parts.best_epoch}"

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from staypositive.errors import DataError, InputError
-from staypositive.files import sha256_bytes, sha256_file, write_atomic
+from staypositive.errors import DataError, InputError, RunError
+from staypositive.files import sha256_bytes, to_json
 from staypositive.graph.knowledge_graph import Source
+from staypositive.sealed_folder import FolderKind, entry_of, fault
 from staypositive.typed import fits
 
-FORMAT = 1
-MANIFEST = "streamed.json"
+STREAMED = FolderKind(
+    name="streamed graph",
+    manifest="streamed.json",
+    format=1,
+    how_to_make="`staypositive ingest` makes one",
+    more=r".+",
+    most=2**28,  # it names all that was read
+)
+MANIFEST, is_streamed = STREAMED.manifest, STREAMED.is_in
 SHAPE = {
-    "format": int, "name": str, "fingerprint": str, "labels": str, "sha256": str, "counts": dict[str, int],
-    "files": dict[str, dict[str, Any]], "sources": Sequence[dict[str, Any]],
+    "name": str, "fingerprint": str, "labels": str, "counts": dict[str, int], "sources": Sequence[dict[str, Any]],
 }  # fmt: skip
-"""What the manifest holds."""
+"""What the manifest holds beside format, files and its own hash."""
 MARK = "ingesting"
 """A file that says a folder is of an ingestion not yet done, and may be cleared by the next."""
 
@@ -30,11 +36,6 @@ def require_kernels() -> None:
     """Say how to get numba, which hashes and encodes labels."""
     if importlib.util.find_spec("numba") is None:
         raise InputError("streamed graphs need numba: pip install 'staypositive[fast]'")
-
-
-def is_streamed(folder: Path) -> bool:
-    """Return whether a folder holds a streamed graph."""
-    return (folder / MANIFEST).is_file()
 
 
 @contextmanager
@@ -69,50 +70,27 @@ def write_manifest(
     folder: Path, name: str, counts: dict[str, int], sources: Sequence[Source], are_numbers: bool
 ) -> None:
     """Name every file with its size and hash; the fingerprint is a hash of those, whatever the shards were."""
-    files = {
-        path.name: {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
-        for path in sorted(folder.iterdir())
-        if path.name != MARK
-    }
+    files = {path.name: entry_of(path) for path in sorted(folder.iterdir()) if path.name != MARK}
     about = {
-        "format": FORMAT,
         "name": name,
-        "fingerprint": sha256_bytes(_json({name: entry["sha256"] for name, entry in files.items()})),
+        "fingerprint": sha256_bytes(to_json({name: entry["sha256"] for name, entry in files.items()})),
         "labels": "numbers" if are_numbers else "text",
         "counts": counts,
-        "files": files,
         "sources": [vars(source) for source in sources],
     }
-    write_atomic(folder / MANIFEST, _json(about | {"sha256": sha256_bytes(_json(about))}))
+    STREAMED.seal(folder, files, about)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest and check every file against it."""
-    path = folder / MANIFEST
     try:
-        about: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        odd = [name for name, kind in SHAPE.items() if not fits(about[name], kind)]
-        found, stated, files = about["format"], about.pop("sha256"), about["files"]
-    except FileNotFoundError:
-        raise DataError(f"no streamed graph here (no {MANIFEST}); `staypositive ingest` makes one", folder) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"damaged: {type(error).__name__}: {error}", path) from None
-    if odd:
-        raise DataError(f"damaged: {odd[0]} is not of its kind", path)
-    if found > FORMAT:
-        raise DataError(f"format {found}; this staypositive reads up to {FORMAT}. Upgrade it", path)
-    if stated != sha256_bytes(_json(about)):
-        raise DataError("damaged: its contents do not have the hash that it states", path)
-    for name, entry in files.items():
-        if Path(name).name != name:
-            raise DataError(f"damaged: it names a file outside its folder, {name!r}", path)
-        if not (folder / name).is_file():
-            raise DataError("missing, though the manifest names it; ingest again", folder / name)
-        if sha256_file(folder / name) != entry.get("sha256"):
-            said = f"damaged: expected {entry.get('bytes')} bytes of SHA-256 {entry.get('sha256')}"
-            raise DataError(said, folder / name)
-    return about | {"sha256": stated}
-
-
-def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode("utf-8")
+        about = STREAMED.read_manifest(folder)
+        odd = [name for name, kind in SHAPE.items() if not fits(about.get(name), kind)]
+        if odd:
+            raise RunError(f"{folder / MANIFEST} is damaged: {odd[0]} is not of its kind")
+        for name, entry in about["files"].items():
+            if wrong := fault(folder / name, entry):
+                raise RunError(f"{folder / name} {wrong}; ingest again")
+    except RunError as error:
+        raise DataError(str(error)) from None
+    return about

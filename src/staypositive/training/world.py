@@ -14,7 +14,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from staypositive.errors import SettingError
-from staypositive.run import resolve_device
+from staypositive.training.device import resolve_device
 
 _BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
 
