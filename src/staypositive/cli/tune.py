@@ -57,8 +57,7 @@ def tune(
     """
     from staypositive.reports.provenance import train_command
     from staypositive.tuning import tune as search
-    from staypositive.tuning import write_study_page
-    from staypositive.tuning.page import write_best
+    from staypositive.tuning import write_best, write_study_page
 
     speaker = Speaker(as_json, quiet, verbose)
     fixed = {name: value for name, value in settings.items() if value is not None}

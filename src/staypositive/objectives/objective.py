@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 from torch.nn.functional import embedding
@@ -85,6 +85,10 @@ class Objective(ABC):
     """Whether its terms are means over the batch, rather than sums."""
     has_log_odds: ClassVar[bool] = True
     """Whether its loss reads φ + ψ as log-odds, so that the prior score ψ has a meaning."""
+    search_space: ClassVar[dict[str, Any]] = {"learning_rate": {"low": 0.03, "high": 1.0, "log": True}}
+    """What `tune` searches beside dim and dropout: lists of values, or ranges."""
+    paper_grid: ClassVar[dict[str, Any]] = {}
+    """The grid of the paper's appendix, if it has one; the bound is 5 and the power 1 throughout."""
 
     def __post_init__(self) -> None:
         check_options(self, owner=f" (an option of {self.name})")

@@ -1,6 +1,6 @@
-"""Tuning: a search over settings by validation, on Optuna (extra `tune`), that can be stopped and taken up again."""
+"""Tuning: a search over settings by validation, on Optuna (extra `tune`), that can be stopped and resumed."""
 
-from staypositive.tuning.page import write_study_page
+from staypositive.tuning.page import write_best, write_study_page
 from staypositive.tuning.search import Tuned, tune
 from staypositive.tuning.space import Range, Space, default_space, paper_space, read_space
 
@@ -12,5 +12,6 @@ __all__ = [
     "paper_space",
     "read_space",
     "tune",
+    "write_best",
     "write_study_page",
 ]
