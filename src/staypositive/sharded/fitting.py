@@ -128,7 +128,7 @@ def fit_sharded(
         result = training.run(callbacks if world.rank == 0 else ())
     steps = max(1, (len(result.history) - begun) * engine.batches)
     moved = {purpose: round(world.sent[purpose] / steps) for purpose in ("rows", "sums", "relations")}
-    origin["sharded"] = {"processes": world.size, "backend": world.backend, "bytes_a_step": moved}
+    origin["sharded"] = {"processes": world.size, "backend": world.backend, "bytes_per_step": moved}
     return ShardedRun(world, graph, settings, model, result, origin, folder)
 
 
