@@ -20,8 +20,8 @@ from experiments.context import PROGRAM, RESULTS, ResultsOption
 from experiments.store import Row, read_results
 from staypositive.files import sha256_bytes
 from staypositive.graph import find_dataset
-from staypositive.planning.costs import FILE
-from staypositive.planning.model import Training
+from staypositive.planning import COSTS_FILE as FILE
+from staypositive.planning import Training, cost_terms
 from staypositive.training.fused_gpu import MOST_EXAMPLES
 
 FACT_BYTES = 32.0
@@ -29,8 +29,8 @@ ASSUMED = {
     "device_bytes": 141e9,
     "link_bytes_per_second": 450e9,
     "network_bytes_per_second": 50e9,
-    "devices_a_machine": 8,
-    "seconds_a_collective": 30e-6,
+    "devices_per_machine": 8,
+    "seconds_per_collective": 30e-6,
 }
 
 
@@ -60,17 +60,21 @@ def _sizes(dataset: str) -> tuple[int, int, int]:
 def fit(runs: list[dict[str, float]]) -> tuple[dict[str, float], np.ndarray]:
     """Return the constants, and the relative error of each run's time."""
     columns = {name: np.array([run[name] for run in runs]) for name in runs[0]}
-    seconds = 1 / columns["triples_per_second"]
-    gathered = 4 * (2 * columns["entity_width"] + columns["relation_width"])
-    parts = np.column_stack([1 / columns["batch"], np.ones(len(runs)), gathered, columns["bytes_per_fact"]])
+    batch, widths = columns["batch"], (columns["entity_width"], columns["relation_width"])
+    seconds = batch / columns["triples_per_second"]
+    state = 8 * (columns["entities"] * widths[0] + columns["relations"] * widths[1])
+    of_time, of_memory = cost_terms(
+        batch=batch, widths=widths, moved_bytes=batch * columns["bytes_per_fact"], state_bytes=state,
+        facts=columns["facts"], planned_facts=MOST_EXAMPLES,
+    )  # fmt: skip
+    parts = np.column_stack(np.broadcast_arrays(*of_time.values()))
     found = nnls(parts / seconds[:, None], np.ones(len(runs)))[0]
-    names = ("seconds_a_step", "seconds_a_fact", "seconds_a_gathered_byte", "seconds_a_moved_byte")
-    state = 8 * (columns["entities"] * columns["entity_width"] + columns["relations"] * columns["relation_width"])
-    planned = np.minimum(columns["facts"], MOST_EXAMPLES)
-    peak = 1e9 * columns["peak_gb"] - FACT_BYTES * columns["facts"]
-    memory = nnls(np.column_stack([state, planned]) / peak[:, None], np.ones(len(runs)))[0]
-    costs = dict(zip(names, found.tolist(), strict=True))
-    costs |= {"copies_of_state": memory[0], "bytes_a_fact": FACT_BYTES, "bytes_a_planned_fact": memory[1]}
+    peak = 1e9 * columns["peak_gb"] - FACT_BYTES * of_memory["bytes_per_fact"]
+    fitted = ("copies_of_state", "bytes_per_planned_fact")
+    held = np.column_stack([of_memory[name] for name in fitted])
+    memory = nnls(held / peak[:, None], np.ones(len(runs)))[0]
+    costs = dict(zip(of_time, found.tolist(), strict=True)) | dict(zip(fitted, memory.tolist(), strict=True))
+    costs["bytes_per_fact"] = FACT_BYTES
     return costs, (parts @ found) / seconds - 1
 
 
