@@ -139,12 +139,13 @@ def _graph_contents(graph: KnowledgeGraph, folder: Path) -> dict[str, bytes]:
 def load_parts(folder: str | os.PathLike[str]) -> RunParts:
     """Read and check all parts."""
     folder = Path(folder)
-    if is_in_shards(folder):
+    files = RUN.files(folder)  # before the contents: a save that comes between makes results be refused, not mixed up
+    if SHARDS in files:
         raise RunError(
             f"the weights of {folder} are in shards, since they did not fit in one process's memory: `staypositive "
             "gather` makes it a run as any other, and under torchrun `evaluate` and `discover` take it as it is"
         )
-    contents, files = RUN.load_with_files(folder)
+    contents = RUN.load(folder)
 
     def filled(name: str, settings: dict[str, Any]) -> BilinearModel:
         return filled_model(name, settings, tensors_from_bytes(contents[WEIGHTS]))
