@@ -33,7 +33,7 @@ from staypositive.files import (
     sync_folder,
     to_json,
     write_atomic,
-)
+)  # fmt: skip
 from staypositive.typed import fits
 
 Contents = Mapping[str, bytes | Iterable[bytes]]
@@ -79,8 +79,6 @@ class FolderKind:
         if path.is_dir() and not path.is_symlink():
             return path.name in self.rooms
         return path.name == LOCK or self._own_names.fullmatch(path.name) is not None
-
-    # -- writing ---------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path, contents: Contents, writer: str, format: int | None = None) -> None:
         """Write all files, then the manifest that makes them count; another process may not write meanwhile.
@@ -161,8 +159,6 @@ class FolderKind:
             if path.name not in named and path.is_file() and self.owns(path):
                 path.unlink(missing_ok=True)
 
-    # -- reading ---------------------------------------------------------------------------------------------------
-
     def is_in(self, folder: Path) -> bool:
         return (folder / self.manifest).exists()
 
@@ -178,7 +174,6 @@ class FolderKind:
                     raise
 
     def files(self, folder: Path) -> Files:
-        """Return what the manifest says of each role's file."""
         files: Files = self.read_manifest(folder)["files"]
         return files
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError
-from staypositive.files import parsed, sha256_bytes, write_atomic
+from staypositive.files import sha256_bytes, write_atomic
 from staypositive.graph.knowledge_graph import KnowledgeGraph
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def _read(path: Path) -> KnowledgeGraph:
         arrays = dict(stored)
         if arrays.pop("sha256").tobytes() != _digest(arrays).encode():
             raise ValueError("its contents do not have the hash that it states")
-        about = parsed(arrays["about"].tobytes())
+        about = json.loads(arrays["about"].tobytes())
         labels = about["entities"], about["relations"]
         return KnowledgeGraph.from_arrays(about["name"], labels, arrays, about["sources"], about["notes"])
 

@@ -64,9 +64,6 @@ class RunParts:
     """The SHA-256 of each file that it was read from, by role."""
 
 
-# -- writing -------------------------------------------------------------------------------------------------------
-
-
 def save_parts(folder: str | os.PathLike[str], parts: RunParts, precision: str = "float32") -> Path:
     """Write all parts, then the manifest that makes them count; `precision` is how weights are kept."""
     if precision not in KEPT_PRECISIONS:
@@ -114,7 +111,6 @@ def save_results(
 
 
 def history_json(history: Sequence[EpochRecord]) -> bytes:
-    """Return a history as a file holds it."""
     return to_json([vars(record) for record in history])
 
 
@@ -133,11 +129,7 @@ def _graph_contents(graph: KnowledgeGraph, folder: Path) -> dict[str, bytes]:
     return {GRAPH: tensors_to_bytes(arrays), "labels.json": to_json(labels)}
 
 
-# -- reading -------------------------------------------------------------------------------------------------------
-
-
 def load_parts(folder: str | os.PathLike[str]) -> RunParts:
-    """Read and check all parts."""
     folder = Path(folder)
     files = RUN.files(folder)  # before the contents: a save that comes between makes results be refused, not mixed up
     if SHARDS in files:
@@ -172,7 +164,6 @@ def load_in_shards(folder: Path) -> tuple[RunParts, dict[str, Any]]:
 
 
 def is_in_shards(folder: Path) -> bool:
-    """Whether a folder holds a run whose weights are in shards."""
     return RUN.is_in(folder) and SHARDS in RUN.files(folder)
 
 
