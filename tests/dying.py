@@ -11,7 +11,7 @@ import signal
 from torch import Tensor
 
 from staypositive.__main__ import main
-from staypositive.sharded import ShardedEngine
+from staypositive.training import SteppedEngine
 
 
 def dying() -> int:
@@ -19,15 +19,13 @@ def dying() -> int:
     return int(os.environ["DYING"].split(",")[int(os.environ["TORCHELASTIC_RESTART_COUNT"])])
 
 
-class MortalEngine(ShardedEngine):
-    def run_epoch(self) -> dict[str, Tensor]:
-        if self.world.rank == 1 and self.steps == (dying() - 1) * self.batches:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().run_epoch()
+def run_epoch(self: SteppedEngine) -> list[dict[str, Tensor]]:
+    if os.environ["RANK"] == "1" and self.steps == (dying() - 1) * self.batches:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return whole_epoch(self)
 
 
 if __name__ == "__main__":
-    import staypositive.sharded.fitting
-
-    staypositive.sharded.fitting.ShardedEngine = MortalEngine  # type: ignore[misc]
+    whole_epoch = SteppedEngine.run_epoch
+    SteppedEngine.run_epoch = run_epoch  # type: ignore[method-assign]
     main()

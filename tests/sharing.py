@@ -16,17 +16,18 @@ from torch import Tensor
 
 from conftest import planted_graph
 from staypositive.graph import KnowledgeGraph, Split, Vocabulary
-from staypositive.run import Settings, make_settings
+from staypositive.run import Settings, make_settings, training_task
 from staypositive.sharded import (
     World,
     discover_sharded,
-    new_sharded_engine,
     open_world,
     rank_sharded,
     score_sharded,
     shard_model,
 )
 from staypositive.sharded.rows import gather
+from staypositive.training import build_engine
+from stepping import epoch
 
 STAY, SECOND, DRAWN = ({"objective": name} for name in ("stay-positive", "second-moment", "negative-sampling"))
 CASES: dict[str, dict[str, Any]] = {
@@ -73,11 +74,11 @@ def train(name: str, world: World) -> dict[str, Tensor]:
     """Train a case for some epochs; return losses and whole tables, and ranks and scores by all processes."""
     graph, settings = case(name)
     model = shard_model(graph, settings, world).double()
-    engine = new_sharded_engine(graph, settings, model, world)
+    engine = build_engine("auto", training_task(graph, settings, model, world))
     world.sent.clear()
-    losses = torch.stack([torch.stack(list(engine.run_epoch().values())) for _ in range(EPOCHS)])
-    found = {f"sent_{purpose}": torch.tensor(world.sent[purpose]) for purpose in ("sums", "rows", "relations")}
-    found |= {"losses": losses.cpu(), "mean_score": torch.tensor(engine.mean_score(), dtype=torch.float64)}
+    losses = torch.stack([torch.stack(list(epoch(engine).values())) for _ in range(EPOCHS)])
+    found = {f"sent_{purpose}": torch.tensor(world.sent[purpose]) for purpose in ("sums", "rows", "gradients")}
+    found |= {"losses": losses.cpu(), "mean_score": torch.tensor(engine.mean_scores()[0], dtype=torch.float64)}
     ranks = rank_sharded(world, model, graph.test.facts, graph.facts(), memory=4000)
     counts = np.stack([ranks.better, ranks.ties, ranks.candidates, ranks.raw_better, ranks.raw_ties])
     found["ranks"] = torch.from_numpy(counts)
@@ -95,7 +96,7 @@ def rows_moved(world: World, **settings: Any) -> int:
     vocabularies = Vocabulary("entity", map(str, range(5000))), Vocabulary("relation", "abc")
     graph = KnowledgeGraph("random", *vocabularies, Split(facts), Split(facts[:0]), Split(facts[:0]))
     chosen = make_settings(model="distmult", dim=16, batch_size=500, **settings)
-    engine = new_sharded_engine(graph, chosen, shard_model(graph, chosen, world), world)
+    engine = build_engine("auto", training_task(graph, chosen, shard_model(graph, chosen, world), world))
     world.sent.clear()
     engine.run_epoch()
     return world.sent["rows"]

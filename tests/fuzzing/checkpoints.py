@@ -12,10 +12,9 @@ import torch
 from fuzzing.cases import Target, named_refusal
 from fuzzing.runs import forge, small_graph
 from staypositive.errors import StayPositiveError
-from staypositive.run import Checkpoint, make_settings
+from staypositive.run import Checkpoint, make_settings, new_model, training_task
 from staypositive.run.checkpoint import CHECKPOINT, CheckpointFolder, epochs_done, identity_of
-from staypositive.run.fitting import new_engine, new_model, training_facts
-from staypositive.training import Engine, TrainingState, train
+from staypositive.training import Engine, TrainingState, build_engine, train
 
 KINDS: tuple[dict[str, Any], ...] = (
     {"model": "distmult", "engine": "reference"},
@@ -48,7 +47,7 @@ class Base:
 
     def engine(self) -> Engine:
         model = new_model(self.graph, self.settings).to(getattr(torch, self.settings.precision))
-        return new_engine(model, self.settings, training_facts(self.graph, model, torch.device("cpu")))
+        return build_engine(self.settings.engine, training_task(self.graph, self.settings, model))
 
     def checkpointer(self, engine: Engine | None, kind: type[CheckpointFolder] = Unsaved) -> CheckpointFolder:
         found = identity_of(self.settings, self.graph)

@@ -17,11 +17,11 @@ from fuzzing.runs import mutated_part, small_graph, write_manifest
 from launching import world_of_one
 from staypositive.errors import StayPositiveError
 from staypositive.files import sha256_bytes
-from staypositive.run import Checkpoint, load_run, make_settings
+from staypositive.run import Checkpoint, load_run, make_settings, training_task
 from staypositive.run.folder import RUN, SHARDS
-from staypositive.sharded import fit_sharded, gather_run, leave_in_shards, open_sharded, shards_of
+from staypositive.sharded import fit_sharded, gather_run, leave_in_shards, open_sharded, shard_model, shards_of
 from staypositive.sharded.checkpoint import SHARDED, ShardedCheckpointFolder
-from staypositive.sharded.fitting import new_sharded_engine, shard_model
+from staypositive.training import build_engine
 
 KINDS: tuple[dict[str, Any], ...] = (
     {"model": "distmult"},
@@ -50,9 +50,8 @@ class Base:
         self.run, self.stated = json.loads((folder / "run.json").read_text("utf-8")), RUN.load(folder)[SHARDS]
 
     def _engine(self) -> Any:
-        return new_sharded_engine(
-            self.graph, self.settings, shard_model(self.graph, self.settings, self.world), self.world
-        )
+        model = shard_model(self.graph, self.settings, self.world)
+        return build_engine("auto", training_task(self.graph, self.settings, model, self.world))
 
     def resume(self) -> None:
         self.checkpointer.load()

@@ -11,7 +11,8 @@ from staypositive.errors import SettingError
 from staypositive.models import MODELS, BilinearModel, Scorer, build_model
 from staypositive.objectives import Batch, OneVsAll, SecondMoment
 from staypositive.objectives.statistics import Candidates, gram
-from staypositive.training import AdaGrad, ReferenceEngine
+from staypositive.training import AdaGrad, SteppedEngine
+from stepping import stepped
 
 E, R = 6, 3
 DRAW = torch.Generator().manual_seed(0)
@@ -233,15 +234,15 @@ def test_steps_do_not_depend_on_what_else_is_prepared() -> None:
     """The same facts in the same order give the same step, through the epoch or by hand."""
     objective = SecondMoment(weighting="query", reciprocal=False)
 
-    def engine() -> ReferenceEngine:
+    def engine() -> SteppedEngine:
         model = make_model("distmult")
         tables = {"entities": model.entities.data, "relations": model.relations.data}
-        return ReferenceEngine(model, objective, AdaGrad(tables, 0.1), FACTS, len(FACTS), 0)
+        return stepped("autograd", model, objective, AdaGrad(tables, 0.1), FACTS, len(FACTS), 0)
 
     whole, by_hand = engine(), engine()
     whole.run_epoch()
     order = torch.randperm(len(FACTS), generator=torch.Generator().manual_seed(0))
-    by_hand.step(FACTS[order], by_hand.prepared_for(order))
+    by_hand.step(*by_hand.facts.take(order))
     torch.testing.assert_close(whole.model.entities, by_hand.model.entities)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +10,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from experiments.speed import fit_costs
+from experiments.store import read_results
 from staypositive.cli import app
 from staypositive.errors import SettingError
-from staypositive.experiments.index import read_index
 from staypositive.models import MODELS, build_model
 from staypositive.planning import Shape, Training, distinct_rows, plan_training, stored, stored_costs
 
@@ -122,18 +122,9 @@ def test_settings_are_checked() -> None:
         plan_training(GRAPH, Training(), 0, COSTS)
 
 
-def _script():
-    spec = importlib.util.spec_from_file_location("fit_costs", ROOT / "scripts" / "fit_costs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_measured_runs_are_met() -> None:
     """With the package's constants: times within a quarter, peaks within a tenth."""
-    runs = _script().measured(read_index(ROOT / "results" / "index.csv"))
+    runs = fit_costs.measured(read_results(ROOT / "results"))
     assert len(runs) >= 12
     for run in runs:
         shape = Shape(int(run["entities"]), int(run["relations"]), int(run["facts"]))
@@ -145,13 +136,12 @@ def test_measured_runs_are_met() -> None:
 
 
 def test_a_fit_finds_the_constants_it_was_made_with() -> None:
-    script = _script()
-    runs = script.measured(read_index(ROOT / "results" / "index.csv"))
+    runs = fit_costs.measured(read_results(ROOT / "results"))
     for run in runs:
         seconds = 1e-5 / run["batch"] + 2e-9 + 4e-13 * run["bytes_per_fact"]
         seconds += 1e-12 * 4 * (2 * run["entity_width"] + run["relation_width"])
         run["triples_per_second"] = 1 / seconds
-    costs, errors = script.fit(runs)
+    costs, errors = fit_costs.fit(runs)
     assert np.abs(errors).max() < 1e-6
     assert costs["seconds_a_step"] == pytest.approx(1e-5, rel=1e-3)
     assert costs["seconds_a_moved_byte"] == pytest.approx(4e-13, rel=1e-3)

@@ -172,7 +172,7 @@ def test_a_training_that_has_ended_is_not_trained_again(tmp_path: Path, monkeypa
         ({"seed": 1, "learning_rate": 0.2}, "learning_rate is 0.1 there and 0.2 here; seed is 0 there and 1 here"),
         ({"penalty_weight": 0.3}, r"objective\.penalty_weight is 0.1 there and 0.3 here"),
         ({"objective": "1vsall", "epochs": 9}, "objective.name is stay-positive there and 1vsall here"),
-        ({"engine": "reference"}, "engine is FusedCpuEngine there and ReferenceEngine here"),
+        ({"engine": "reference"}, "engine is fused-cpu there and autograd here"),
     ],
 )
 def test_another_training_is_refused_by_what_differs(change: dict[str, object], said: str, tmp_path: Path) -> None:

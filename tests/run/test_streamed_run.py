@@ -50,7 +50,7 @@ def test_nothing_takes_the_facts_into_memory(
         run = sp.fit(graph, **SETTINGS)
         run.save(tmp_path / "run")
         twin = sp.load_run(tmp_path / "run")
-    assert run.provenance["engine"] == "StreamedCpuEngine"
+    assert run.provenance["engine"] == "fused-cpu"
     assert run.provenance["graph_sha256"] == graph.fingerprint == twin.graph.fingerprint
     assert not any(record.validation for record in run.history)
     assert run.history[1].terms["facts"] < run.history[0].terms["facts"]

@@ -41,7 +41,6 @@ WRITERS = {
     "sealed_folder.py": "by `files.replacing`; a file without a name, to see whether a folder can be written to",
     "sharded/checkpoint.py": "no linked folder is removed",
     "tensors.py": "by `files.replacing`",
-    "experiments/plots.py": "a figure into memory",
     "graph/on_disk/arrays.py": "within the new folder of an ingestion",
     "graph/on_disk/building.py": "within the new folder of an ingestion",
     "graph/on_disk/encoding.py": "within the new folder of an ingestion",

@@ -21,10 +21,11 @@ from staypositive.errors import DivergedError, RunError, SettingError
 from staypositive.inference import discover
 from staypositive.run import make_settings, new_model
 from staypositive.run.checkpoint import Checkpoint, identity_of
+from staypositive.run.fitting import training_task
 from staypositive.sharded import World, checkpoint, fit_sharded, rows, shard_model
 from staypositive.sharded import fitting as fitting_module
 from staypositive.sharded.checkpoint import SHARDED, ShardedCheckpointFolder
-from staypositive.training import train
+from staypositive.training import build_engine, train
 
 SMALL: dict[str, Any] = {
     "model": "distmult", "dim": 8, "batch_size": 256, "validate_every": 2, "device": "cpu", "learning_rate": 0.5,
@@ -54,7 +55,7 @@ def test_one_process_fits_as_fit_does(world: World, planted: sp.KnowledgeGraph, 
     expected = theirs.evaluate("test")["ranking"]["filtered"]["realistic"]["both"]["mrr"]
     found = whole.evaluate("test")["ranking"]["filtered"]["realistic"]["both"]["mrr"]
     assert found == pytest.approx(expected, rel=0.02)
-    assert whole.provenance["sharded"]["bytes_a_step"] == {"rows": 0, "sums": 0, "relations": 0}
+    assert whole.provenance["sharded"]["bytes_per_step"] == {"rows": 0, "sums": 0, "gradients": 0}
     wanted = {"min_probability": 0.2, "all_pairs": True, "most": 5}
     for new, plain in zip(ours.discover(**wanted), discover(whole.predictor, **wanted), strict=True):
         assert np.array_equal(new.triples, plain.triples)
@@ -235,13 +236,13 @@ def test_the_loop_of_one_process_resumes_by_it(
 
     def trained(epochs: int, folder: Path) -> torch.Tensor:
         model = shard_model(planted, settings, world)
-        engine = fitting_module.new_sharded_engine(planted, settings, model, world)
+        engine = build_engine(settings.engine, training_task(planted, settings, model, world))
         origin = {"version": "0", "torch": "0", "device": "cpu", "threads": 1, "started": "today"}
         identity = identity_of(replace(settings, epochs=epochs), planted)
         kept = ShardedCheckpointFolder(world, Checkpoint(folder, every), identity, origin, engine, "mrr")
         validate = fitting_module._validation(planted, model, world, "mrr")
         assert validate is not None
-        result = train(engine, epochs, validate=lambda _: validate(), validate_every=2, checkpointer=kept)
+        result = train(engine, epochs, validate=validate, validate_every=2, checkpointer=kept)
         assert origin.get("resumed_after", []) == ([2] if folder.name == "b" and epochs == 4 else [])
         assert len(result.history) == epochs
         return model.entities.detach().clone()

@@ -17,7 +17,7 @@ from staypositive.cli import app
 from staypositive.errors import SettingError
 from staypositive.run.folder import RUN
 from staypositive.sharded import fit_sharded, is_first, is_launched
-from staypositive.sharded.world import World
+from staypositive.training import World
 
 TRAIN = ["train", "geo", "--model", "distmult", "--dim", "4", "--epochs", "1", "--batch-size", "4096", "--json"]
 
@@ -42,7 +42,7 @@ def test_who_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_comes_out_as_any_other() -> None:
     done = CliRunner().invoke(app, [*TRAIN, "--device", "cpu"], catch_exceptions=False)
     said = json.loads(done.stdout)
-    assert said["provenance"]["engine"] == "ShardedEngine"
+    assert said["provenance"]["engine"] == "sharded"
     assert sp.load_run("runs/geo").metrics == said["metrics"]
     assert {"ranking", "classification"} == said["metrics"]["test"].keys()
     assert not Path("runs/geo.shards").exists()

@@ -15,8 +15,9 @@ from staypositive.evaluation import rank_facts
 from staypositive.inference import Predictor, discover
 from staypositive.inference.ordering import grid
 from staypositive.models import Scorer
-from staypositive.run.fitting import new_model, new_optimiser, training_facts, training_weights
-from staypositive.training import ReferenceEngine
+from staypositive.run import new_model, training_task
+from staypositive.training import Engine, build_engine
+from stepping import epoch
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -28,18 +29,12 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return load_file(found)
 
 
-def alone(name: str) -> tuple[ReferenceEngine, Tensor]:
+def alone(name: str) -> tuple[Engine, Tensor]:
     """The same training by the reference engine."""
     graph, settings = case(name)
     model = new_model(graph, settings).double()
-    facts = training_facts(graph, model, torch.device("cpu"))
-    engine = ReferenceEngine(
-        model, settings.objective, new_optimiser(model, settings), facts, settings.batch_size, settings.seed
-    )
-    weights = training_weights(graph, model, torch.device("cpu"))
-    if weights is not None:
-        engine.set_sample_weights(weights)
-    return engine, torch.stack([torch.stack(list(engine.run_epoch().values())) for _ in range(EPOCHS)])
+    engine = build_engine("autograd", training_task(graph, settings, model))
+    return engine, torch.stack([torch.stack(list(epoch(engine).values())) for _ in range(EPOCHS)])
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -92,13 +87,13 @@ def test_the_regulariser_sends_a_vector_or_two_matrices_a_step(shared: dict[str,
     graph, settings = case(name)
     model = new_model(graph, settings).double()
     width, objective = model.entity_rows().shape[1], settings.objective
-    steps = EPOCHS * -(-len(training_facts(graph, model, torch.device("cpu"))) // settings.batch_size)
-    numbers = {"stay-positive": width, "second-moment": 2 * width**2, "negative-sampling": 0}[objective.name]
+    steps = EPOCHS * training_task(graph, settings, model).batches
+    numbers = {"stay-positive": width, "second-moment": width**2, "negative-sampling": 0}[objective.name]
     assert int(shared[f"{name}/sent_sums"]) == steps * numbers * 8
     if objective.touches_all_rows:
         replicated = sum(table.numel() for table in model.parameters()) - model.entities.numel()
         terms = shared[f"{name}/losses"].shape[1]
-        assert int(shared[f"{name}/sent_relations"]) == steps * (replicated + terms) * 8
+        assert int(shared[f"{name}/sent_gradients"]) == steps * (replicated + terms + numbers) * 8
 
 
 def test_drawn_negatives_are_fetched(shared: dict[str, Tensor]) -> None:

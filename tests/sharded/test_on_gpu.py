@@ -14,10 +14,10 @@ import staypositive as sp
 from launching import world_of_one
 from staypositive.evaluation import rank_facts
 from staypositive.models import Scorer
-from staypositive.run import make_settings, new_model
-from staypositive.run.fitting import new_optimiser, training_facts
-from staypositive.sharded import World, fit_sharded, new_sharded_engine, shard_model
-from staypositive.training import ReferenceEngine
+from staypositive.run import make_settings, new_model, training_task
+from staypositive.sharded import World, fit_sharded, shard_model
+from staypositive.training import build_engine
+from stepping import epoch
 
 pytestmark = [
     pytest.mark.gpu,
@@ -45,12 +45,11 @@ def test_steps_are_the_reference_engine_s(
 ) -> None:
     settings = make_settings(model=model_name, dim=8, batch_size=256, seed=2, **OBJECTIVES[name])
     own = shard_model(planted, settings, world)
-    engine = new_sharded_engine(planted, settings, own, world)
+    engine = build_engine("auto", training_task(planted, settings, own, world))
     model = new_model(planted, settings).to(world.device)
-    facts = training_facts(planted, model, world.device)
-    reference = ReferenceEngine(model, settings.objective, new_optimiser(model, settings), facts, 256, 2)
+    reference = build_engine("autograd", training_task(planted, settings, model))
     for _ in range(2):
-        ours, theirs = engine.run_epoch(), reference.run_epoch()
+        ours, theirs = epoch(engine), epoch(reference)
         for term, value in theirs.items():
             torch.testing.assert_close(ours[term], value, rtol=1e-3, atol=1e-5)
     torch.testing.assert_close(own.entities.data, model.entities.data, rtol=1e-2, atol=1e-3)

@@ -20,11 +20,10 @@ from conftest import planted_graph
 from staypositive.errors import SettingError
 from staypositive.models import MODELS, TABLES, BilinearModel, BlockModel, Table, build_model
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll, StayPositive
-from staypositive.training import AdaGrad, Adam, Engine, ReferenceEngine, build_engine
-from staypositive.training.fused import why_not
-from staypositive.training.fused_cpu import FusedCpuEngine
-from staypositive.training.fused_gpu import FusedGpuEngine, PackedRun, PackedRuns
+from staypositive.training import KINDS, AdaGrad, Adam, Engine, TrainingTask, choose
+from staypositive.training.fused_gpu import PackedRun, PackedRuns
 from staypositive.training.optimisers import round_at_random, rounding_bits
+from stepping import engine_of, epoch
 
 pytest.importorskip("numba", reason="the fused CPU engine needs numba")
 
@@ -47,7 +46,7 @@ def interpreter() -> None:
     pytest.importorskip("triton", reason="the fused GPU engine needs triton")
 
 
-def make(kind: type, name: str, objective: Objective, dim: int = 21, **settings: object) -> Engine:
+def make(kind: str, name: str, objective: Objective, dim: int = 21, **settings: object) -> Engine:
     bound, rowwise = settings.pop("bound", objective.defaults.bound), settings.pop("rowwise", False)
     dtype = settings.pop("dtype", torch.float32)
     model: BilinearModel = build_model(name, 30, 4, dim, bound=bound, prior_score=-0.5, **settings)
@@ -55,14 +54,13 @@ def make(kind: type, name: str, objective: Objective, dim: int = 21, **settings:
     model = model.to(dtype)
     tables = {"entities": model.entities.data, "relations": model.relations.data}
     optimiser = AdaGrad(tables, 0.1, rowwise=bool(rowwise))
-    engine: Engine = kind(model, objective, optimiser, FACTS, 40, 3)
-    return engine
+    return engine_of(kind, model, objective, optimiser, FACTS, 40, 3)
 
 
-def assert_same_steps(kind: type, name: str, objective: Objective, epochs: int = 2, **settings: object) -> None:
-    plain, fused = make(ReferenceEngine, name, objective, **settings), make(kind, name, objective, **settings)
+def assert_same_steps(kind: str, name: str, objective: Objective, epochs: int = 2, **settings: object) -> None:
+    plain, fused = make("autograd", name, objective, **settings), make(kind, name, objective, **settings)
     for _ in range(epochs):
-        expected, found = plain.run_epoch(), fused.run_epoch()
+        expected, found = epoch(plain), epoch(fused)
         assert list(found) == list(expected)
         for term, value in expected.items():
             assert float(found[term]) == pytest.approx(float(value), rel=2e-5, abs=1e-6)
@@ -71,16 +69,22 @@ def assert_same_steps(kind: type, name: str, objective: Objective, epochs: int =
             torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=3e-6)
 
 
+def why_not(kind: str, model: BilinearModel, objective: Objective, optimiser: AdaGrad | Adam) -> str:
+    """Return why kernels cannot take these steps, wherever the tables are."""
+    requirement = KINDS[kind].requirements[-1]
+    return requirement(TrainingTask(model, objective, optimiser, FACTS, 40, 0))
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 @pytest.mark.parametrize("objective", [*SCOPES, *BASELINES])
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_cpu_takes_the_reference_steps(name: str, objective: str, dropout: float) -> None:
-    assert_same_steps(FusedCpuEngine, name, {**SCOPES, **BASELINES}[objective], dropout=dropout)
+    assert_same_steps("fused-cpu", name, {**SCOPES, **BASELINES}[objective], dropout=dropout)
 
 
 @pytest.mark.parametrize("objective", ["batch", "all-square", "negatives-l2"])
 def test_cpu_takes_the_reference_steps_rowwise(objective: str) -> None:
-    assert_same_steps(FusedCpuEngine, "complex", {**SCOPES, **BASELINES}[objective], rowwise=True, dropout=0.4)
+    assert_same_steps("fused-cpu", "complex", {**SCOPES, **BASELINES}[objective], rowwise=True, dropout=0.4)
 
 
 @pytest.mark.usefixtures("interpreter")
@@ -88,13 +92,13 @@ def test_cpu_takes_the_reference_steps_rowwise(objective: str) -> None:
 @pytest.mark.parametrize("objective", ["batch", "all-square", *BASELINES])
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_gpu_kernels_take_the_reference_steps(name: str, objective: str, dropout: float) -> None:
-    assert_same_steps(FusedGpuEngine, name, {**SCOPES, **BASELINES}[objective], dropout=dropout, epochs=1)
+    assert_same_steps("fused-gpu", name, {**SCOPES, **BASELINES}[objective], dropout=dropout, epochs=1)
 
 
 @pytest.mark.usefixtures("interpreter")
 @pytest.mark.parametrize("objective", ["batch", "all", "negatives", "negatives-l2"])
 def test_gpu_kernels_rowwise(objective: str) -> None:
-    assert_same_steps(FusedGpuEngine, "simple", {**SCOPES, **BASELINES}[objective], rowwise=True, epochs=2)
+    assert_same_steps("fused-gpu", "simple", {**SCOPES, **BASELINES}[objective], rowwise=True, epochs=2)
 
 
 @pytest.mark.usefixtures("interpreter")
@@ -105,8 +109,8 @@ def test_gpu_kernels_with_rows_in_16_bits(objective: str, rowwise: bool) -> None
     settings = {"rowwise": rowwise, "dtype": torch.bfloat16, "dropout": 0.4}
     wanted = {**SCOPES, **BASELINES}[objective]
     plain, fused = (
-        make(ReferenceEngine, "complex", wanted, **settings),
-        make(FusedGpuEngine, "complex", wanted, **settings),
+        make("autograd", "complex", wanted, **settings),
+        make("fused-gpu", "complex", wanted, **settings),
     )
     before = plain.model.entities.detach().float().clone()
     plain.run_epoch(), fused.run_epoch()
@@ -151,9 +155,9 @@ def test_a_pack_gives_what_each_run_gives_alone(baseline: bool) -> None:
     assert torch.equal(left.model.entities, kept)
     for number, packed, terms in zip((0, 1, 3), pack.members, pack.terms(), strict=True):
         alone = member(number)
-        engine = ReferenceEngine(alone.model, alone.objective, alone.optimiser, FACTS, 40, alone.seed)
+        engine = engine_of("autograd", alone.model, alone.objective, alone.optimiser, FACTS, 40, alone.seed)
         engine.run_epoch()
-        expected = engine.run_epoch()
+        expected = epoch(engine)
         assert {name: float(v) for name, v in terms.items()} == pytest.approx(
             {name: float(v) for name, v in expected.items()}, rel=2e-5, abs=1e-6
         )
@@ -167,11 +171,11 @@ def test_a_pack_gives_what_each_run_gives_alone(baseline: bool) -> None:
 @pytest.mark.parametrize("objective", ["batch", "all-square", "negatives-l2"])
 def test_warming_up_trains_nothing(objective: str) -> None:
     wanted = {**SCOPES, **BASELINES}[objective]
-    fresh, warm = make(FusedGpuEngine, "simple", wanted), make(FusedGpuEngine, "simple", wanted)
+    fresh, warm = make("fused-gpu", "simple", wanted), make("fused-gpu", "simple", wanted)
     before = warm.model.entities.detach().clone()
     warm.pack._warm_up(len(FACTS))
     assert torch.equal(warm.model.entities, before)
-    assert {k: float(v) for k, v in warm.run_epoch().items()} == {k: float(v) for k, v in fresh.run_epoch().items()}
+    assert {k: float(v) for k, v in epoch(warm).items()} == {k: float(v) for k, v in epoch(fresh).items()}
     assert torch.equal(warm.model.entities, fresh.model.entities)
     assert torch.equal(warm.pack.squares["relations"], fresh.pack.squares["relations"])
 
@@ -191,26 +195,26 @@ def test_a_pack_refuses_runs_of_other_shapes() -> None:
 @pytest.mark.parametrize("objective", ["batch", "negatives"])
 def test_an_epoch_in_several_parts(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("staypositive.training.fused_gpu.MOST_STEPS", 2)
-    assert_same_steps(FusedGpuEngine, "distmult", {**SCOPES, **BASELINES}[objective], epochs=2)
+    assert_same_steps("fused-gpu", "distmult", {**SCOPES, **BASELINES}[objective], epochs=2)
 
 
 @pytest.mark.usefixtures("interpreter")
 def test_gpu_kernels_over_several_epochs_and_other_shapes() -> None:
-    assert_same_steps(FusedGpuEngine, "distmult", SCOPES["batch"], epochs=3)
-    assert_same_steps(FusedGpuEngine, "simple", SCOPES["batch-paper-square"], epochs=2, dim=5)
-    assert_same_steps(FusedGpuEngine, "distmult", SCOPES["all"], bound="identity", epochs=1)
+    assert_same_steps("fused-gpu", "distmult", SCOPES["batch"], epochs=3)
+    assert_same_steps("fused-gpu", "simple", SCOPES["batch-paper-square"], epochs=2, dim=5)
+    assert_same_steps("fused-gpu", "distmult", SCOPES["all"], bound="identity", epochs=1)
 
 
 @pytest.mark.parametrize(("dim", "bound"), [(1, "tanh"), (16, "identity"), (50, "tanh")])
 def test_cpu_with_other_shapes_and_bounds(dim: int, bound: str) -> None:
-    assert_same_steps(FusedCpuEngine, "complex", SCOPES["batch"], dim=dim, bound=bound, dropout=0.2)
+    assert_same_steps("fused-cpu", "complex", SCOPES["batch"], dim=dim, bound=bound, dropout=0.2)
 
 
 def test_cpu_moves_large_tables_and_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("staypositive.training.fused_cpu.LARGE_TABLE", 0)
-    engine = make(FusedCpuEngine, "simple", SCOPES["batch"])
+    engine = make("fused-cpu", "simple", SCOPES["batch"])
     assert engine.optimiser.tables["entities"].data_ptr() == engine.model.entities.data_ptr()
-    assert_same_steps(FusedCpuEngine, "simple", SCOPES["batch"], dropout=0.2)
+    assert_same_steps("fused-cpu", "simple", SCOPES["batch"], dropout=0.2)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -218,7 +222,7 @@ def test_cpu_gives_the_same_twice(threads: int) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        runs = [make(FusedCpuEngine, "simple", SCOPES["batch"], dropout=0.3) for _ in range(2)]
+        runs = [make("fused-cpu", "simple", SCOPES["batch"], dropout=0.3) for _ in range(2)]
         for engine in runs:
             engine.run_epoch()
         assert torch.equal(runs[0].model.entities, runs[1].model.entities)
@@ -229,11 +233,11 @@ def test_cpu_gives_the_same_twice(threads: int) -> None:
 @pytest.mark.usefixtures("interpreter")
 @pytest.mark.filterwarnings("ignore:overflow encountered")  # the interpreter computes with numpy
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
-@pytest.mark.parametrize("kind", [FusedCpuEngine, FusedGpuEngine])
-def test_a_bad_step_is_not_taken(kind: type) -> None:
+@pytest.mark.parametrize("kind", ["fused-cpu", "fused-gpu"])
+def test_a_bad_step_is_not_taken(kind: str) -> None:
     engine = make(kind, "distmult", StayPositive(penalty_weight=1e38), bound="identity")
     before = engine.model.entities.detach().clone()
-    terms = engine.run_epoch()
+    terms = epoch(engine)
     assert not all(math.isfinite(float(value)) for value in terms.values())
     assert torch.equal(engine.model.entities, before)
 
@@ -255,24 +259,24 @@ def test_choosing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = {"entities": model.entities.data, "relations": model.relations.data}
     adagrad, adam = AdaGrad(tables, 0.1), Adam(tables, 0.1)
 
-    def kind(name: str, model: BilinearModel, objective: Objective, optimiser: AdaGrad | Adam) -> type:
-        return type(build_engine(name, model, objective, optimiser, FACTS, 40, 0))
+    def kind(name: str, model: BilinearModel, objective: Objective, optimiser: AdaGrad | Adam) -> str:
+        return choose(name, TrainingTask(model, objective, optimiser, FACTS, 40, 0))
 
-    assert kind("auto", model, StayPositive(), adagrad) is FusedCpuEngine
-    assert kind("reference", model, StayPositive(), adagrad) is ReferenceEngine
+    assert kind("auto", model, StayPositive(), adagrad) == "fused-cpu"
+    assert kind("reference", model, StayPositive(), adagrad) == "autograd"
     for other in (
         (model, OneVsAll(), adagrad),
         (model, StayPositive(), adam),
         (build_model("hole", 30, 4, 4), StayPositive(), adagrad),
         (build_model("distmult", 30, 4, 4).double(), StayPositive(), adagrad),
     ):
-        assert kind("auto", *other) is ReferenceEngine
+        assert kind("auto", *other) == "autograd"
         with pytest.raises(SettingError, match="fused engine cannot be used here: it"):
             kind("fused", *other)
     with pytest.raises(SettingError, match="auto, reference, fused"):
         kind("quick", model, StayPositive(), adagrad)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert kind("auto", model, StayPositive(), adagrad) is ReferenceEngine
+    assert kind("auto", model, StayPositive(), adagrad) == "autograd"
     with pytest.raises(SettingError, match="numba is not installed"):
         kind("fused", model, StayPositive(), adagrad)
 
@@ -291,11 +295,11 @@ def test_what_the_gpu_engine_serves(model: str, objective: Objective, optimiser:
 
     built = build_model(model, 30, 4, 4)
     tables = {"entities": built.entities.data, "relations": built.relations.data}
-    reason = why_not(FusedGpuEngine, built, objective, build_optimiser(optimiser, tables, 0.1, 0.1))
+    reason = why_not("fused-gpu", built, objective, build_optimiser(optimiser, tables, 0.1, 0.1))
     assert said in reason
     assert bool(said) == bool(reason)
     double = build_model("distmult", 30, 4, 4).double()
-    assert "float32 or bfloat16 alone" in why_not(FusedGpuEngine, double, StayPositive(), AdaGrad(tables, 0.1))
+    assert "float32 or bfloat16 alone" in why_not("fused-gpu", double, StayPositive(), AdaGrad(tables, 0.1))
 
 
 FIVE_BLOCKS = Table(5, 5, "000+ 114- 441+ 233+ 342+ 024-", weight=0.5)
@@ -309,22 +313,22 @@ def five(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_cpu_takes_the_reference_steps_of_any_number_of_blocks(five: str) -> None:
-    assert_same_steps(FusedCpuEngine, five, SCOPES["batch"], dropout=0.4)
+    assert_same_steps("fused-cpu", five, SCOPES["batch"], dropout=0.4)
 
 
 def test_the_gpu_engine_refuses_more_blocks_than_it_can_address(five: str) -> None:
     model = build_model(five, 30, 4, 4)
     adagrad = AdaGrad({"entities": model.entities.data, "relations": model.relations.data}, 0.1)
-    assert "4 blocks per row; this model has 5" in why_not(FusedGpuEngine, model, SCOPES["batch"], adagrad)
-    assert why_not(FusedCpuEngine, model, SCOPES["batch"], adagrad) == ""
+    assert "4 blocks per row; this model has 5" in why_not("fused-gpu", model, SCOPES["batch"], adagrad)
+    assert why_not("fused-cpu", model, SCOPES["batch"], adagrad) == ""
 
 
 def test_both_engines_give_the_same_run() -> None:
     graph = planted_graph()
     options = {"model": "simple", "dim": 8, "epochs": 10, "batch_size": 64, "dropout": 0.2, "validate_every": 5}
     plain, fused = (sp.fit(graph, engine=engine, **options) for engine in ("reference", "fused"))
-    assert fused.provenance["engine"] == "FusedCpuEngine"
-    assert plain.provenance["engine"] == "ReferenceEngine"
+    assert fused.provenance["engine"] == "fused-cpu"
+    assert plain.provenance["engine"] == "autograd"
     for ours, theirs in zip(fused.history, plain.history, strict=True):
         assert ours.terms == pytest.approx(theirs.terms, rel=1e-4)
         assert ours.validation == pytest.approx(theirs.validation, rel=1e-4)

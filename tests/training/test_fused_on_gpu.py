@@ -7,9 +7,10 @@ import torch
 
 from staypositive.models import TABLES, build_model
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll, SecondMoment, StayPositive
-from staypositive.training import AdaGrad, Engine, ReferenceEngine
-from staypositive.training.captured import GraphedBatchEngine, GraphedEngine, GraphedMomentEngine
-from staypositive.training.fused_gpu import FusedGpuEngine, PackedRun, PackedRuns
+from staypositive.training import AdaGrad, Engine
+from staypositive.training.captured import CapturedEngine
+from staypositive.training.fused_gpu import PackedRun, PackedRuns
+from stepping import engine_of, epoch
 
 pytestmark = [
     pytest.mark.gpu,
@@ -38,14 +39,16 @@ def member(name: str, objective: Objective, dim: int, number: int = 0, **extra: 
     return PackedRun(model, objective, AdaGrad(tables, 0.1, rowwise=rowwise), 3 + number // 2)
 
 
-def build(kind: type, made: PackedRun) -> Engine:
-    engine: Engine = kind(made.model, made.objective, made.optimiser, draw_facts(), 700, made.seed)
+def build(kind: str, made: PackedRun, products: str = "highest") -> Engine:
+    engine = engine_of(kind, made.model, made.objective, made.optimiser, draw_facts(), 700, made.seed)
+    if isinstance(engine, CapturedEngine):
+        engine.products = products
     return engine
 
 
 def compare(fused: Engine, plain: Engine) -> None:
     for _ in range(2):
-        found, expected = fused.run_epoch(), plain.run_epoch()
+        found, expected = epoch(fused), epoch(plain)
     torch.testing.assert_close(fused.model.entities, plain.model.entities, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(fused.model.relations, plain.model.relations, atol=1e-4, rtol=1e-4)
     for term, value in expected.items():
@@ -57,19 +60,19 @@ def compare(fused: Engine, plain: Engine) -> None:
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_gpu_takes_the_reference_steps(name: str, objective: str, dim: int) -> None:
     wanted = OBJECTIVES[objective]
-    compare(build(FusedGpuEngine, member(name, wanted, dim)), build(ReferenceEngine, member(name, wanted, dim)))
+    compare(build("fused-gpu", member(name, wanted, dim)), build("autograd", member(name, wanted, dim)))
 
 
 @pytest.mark.parametrize("dim", [6, 50])
 def test_gpu_rowwise(dim: int) -> None:
     fused, plain = (member("simple", OBJECTIVES["batch"], dim, rowwise=True) for _ in range(2))
-    compare(build(FusedGpuEngine, fused), build(ReferenceEngine, plain))
+    compare(build("fused-gpu", fused), build("autograd", plain))
 
 
 @pytest.mark.parametrize("dim", [6, 200])
 def test_gpu_with_rows_in_16_bits(dim: int) -> None:
     made = [member("complex", OBJECTIVES["batch"], dim, dtype=torch.bfloat16) for _ in range(2)]
-    fused, plain = build(FusedGpuEngine, made[0]), build(ReferenceEngine, made[1])
+    fused, plain = build("fused-gpu", made[0]), build("autograd", made[1])
     fused.run_epoch(), plain.run_epoch()
     ours, theirs = fused.model.entities.float(), plain.model.entities.float()
     assert (ours == theirs).float().mean() > 0.9
@@ -82,29 +85,21 @@ def test_gpu_packs_runs(objective: str) -> None:
     pack = PackedRuns([member("simple", wanted, 50, number) for number in range(5)], draw_facts(), 700)
     pack.run_epoch(), pack.run_epoch()
     for number, packed in enumerate(pack.members):
-        alone = build(ReferenceEngine, member("simple", wanted, 50, number))
+        alone = build("autograd", member("simple", wanted, 50, number))
         alone.run_epoch(), alone.run_epoch()
         torch.testing.assert_close(packed.model.entities, alone.model.entities, atol=1e-4, rtol=1e-4)
-
-
-class Graphed(GraphedEngine):
-    products = "highest"
-
-
-class GraphedMoments(GraphedMomentEngine):
-    products = "highest"
 
 
 @pytest.mark.parametrize("objective", [OneVsAll(l2=0.1), StayPositive(scope="all")], ids=lambda o: o.name)
 @pytest.mark.parametrize("name", ["complex", "rescal"])
 def test_gpu_replays_the_reference_step(name: str, objective: Objective) -> None:
-    compare(*(build(kind, member(name, objective, 16)) for kind in (Graphed, ReferenceEngine)))
+    compare(*(build(kind, member(name, objective, 16)) for kind in ("captured", "autograd")))
 
 
 @pytest.mark.parametrize("objective", ["batch", "negatives"])
 @pytest.mark.parametrize("name", ["hole", "rescal", "complex"])
 def test_gpu_replays_steps_of_few_rows(name: str, objective: str) -> None:
-    compare(*(build(kind, member(name, OBJECTIVES[objective], 16)) for kind in (GraphedBatchEngine, ReferenceEngine)))
+    compare(*(build(kind, member(name, OBJECTIVES[objective], 16)) for kind in ("captured-whole", "autograd")))
 
 
 @pytest.mark.parametrize("weighting", ["triple", "query", "all"])
@@ -112,7 +107,7 @@ def test_gpu_replays_steps_of_few_rows(name: str, objective: str) -> None:
 @pytest.mark.parametrize("name", ["complex", "rescal"])
 def test_gpu_takes_second_moment_steps(name: str, dim: int, weighting: str) -> None:
     objective = SecondMoment(weighting=weighting, reciprocal=False)
-    compare(*(build(kind, member(name, objective, dim)) for kind in (GraphedMoments, ReferenceEngine)))
+    compare(*(build(kind, member(name, objective, dim)) for kind in ("captured-gram", "autograd")))
 
 
 @pytest.mark.parametrize("dim", [6, 21, 200])
@@ -127,9 +122,10 @@ def test_gpu_forms_the_queries_of_the_cpu(name: str, dim: int) -> None:
 
 def test_gpu_products_in_19_bits_are_close() -> None:
     objective = SecondMoment(reciprocal=False)
-    coarse, plain = (build(kind, member("complex", objective, 16)) for kind in (GraphedMomentEngine, ReferenceEngine))
+    coarse = build("captured-gram", member("complex", objective, 16), "high")
+    plain = build("autograd", member("complex", objective, 16))
     for _ in range(2):
-        found, expected = coarse.run_epoch(), plain.run_epoch()
+        found, expected = epoch(coarse), epoch(plain)
     for term, value in expected.items():
         assert float(found[term]) == pytest.approx(float(value), rel=2e-2)
 
@@ -137,15 +133,15 @@ def test_gpu_products_in_19_bits_are_close() -> None:
 @pytest.mark.parametrize(
     ("kind", "objective"),
     [
-        (FusedGpuEngine, OBJECTIVES["batch"]),
-        (FusedGpuEngine, OBJECTIVES["negatives-l2"]),
-        (GraphedBatchEngine, OBJECTIVES["batch"]),
-        (Graphed, StayPositive(scope="all")),
-        (GraphedMoments, SecondMoment(reciprocal=False)),
+        ("fused-gpu", OBJECTIVES["batch"]),
+        ("fused-gpu", OBJECTIVES["negatives-l2"]),
+        ("captured-whole", OBJECTIVES["batch"]),
+        ("captured", StayPositive(scope="all")),
+        ("captured-gram", SecondMoment(reciprocal=False)),
     ],
     ids=["fused", "fused-l2", "batch", "all", "moments"],
 )
-def test_gpu_goes_on_from_a_state(kind: type, objective: Objective) -> None:
+def test_gpu_goes_on_from_a_state(kind: str, objective: Objective) -> None:
     """To rounding: the order of the GPU's own sums is not ours to say."""
     through, first, second = (build(kind, member("complex", objective, 16)) for _ in range(3))
     for _ in range(2):

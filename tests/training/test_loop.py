@@ -28,16 +28,16 @@ class Counter(Engine):
     """Each epoch adds 1 to every weight; the loss is NaN from epoch `bad` on."""
 
     def __init__(self, bad: int = 10**9) -> None:
-        self.model: BilinearModel = tiny_model("distmult", "identity")
+        self.models = [tiny_model("distmult", "identity")]
         torch.nn.init.zeros_(self.model.entities)
         self.epoch, self.bad = 0, bad
 
-    def run_epoch(self) -> dict[str, torch.Tensor]:
+    def run_epoch(self) -> list[dict[str, torch.Tensor]]:
         self.epoch += 1
         if self.epoch >= self.bad:
-            return {"facts": torch.tensor(math.nan)}
+            return [{"facts": torch.tensor(math.nan)}]
         self.model.entities.data += 1
-        return {"facts": torch.tensor(1.0 / self.epoch)}
+        return [{"facts": torch.tensor(1.0 / self.epoch)}]
 
 
 def value(model: BilinearModel) -> float:
@@ -217,7 +217,7 @@ def test_a_save_that_fails_does_not_end_training_unless_it_must(caplog: pytest.L
     shelf = Shelf(room=2)
     assert len(train(Resumable(), 5, checkpointer=shelf).history) == 5
     assert shelf.saved == [1, 2]
-    assert caplog.messages == ["no room; training goes on, and the last checkpoint stays as it was"] * 3
+    assert caplog.messages == ["no room; training continues, and the last checkpoint stays as it was"] * 3
     with pytest.raises(RunError, match="no room"):
         train(Resumable(), 9, checkpointer=shelf, should_stop=asked_after(1))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,11 +11,11 @@ import staypositive as sp
 from conftest import planted_graph
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel, build_model
+from staypositive.models.hashing import step_keys
 from staypositive.objectives import SecondMoment, StayPositive
-from staypositive.objectives.statistics import Candidates
-from staypositive.training import AdaGrad, ReferenceEngine, build_engine
+from staypositive.training import AdaGrad, SteppedEngine, TrainingTask, choose
 from staypositive.training.dense_adagrad import step_whole_table
-from staypositive.training.moment_engine import MomentEngine, SpreadEngine
+from stepping import epoch, stepped
 
 E, R = 40, 3
 
@@ -29,18 +31,18 @@ def draw_facts() -> torch.Tensor:
     return torch.stack([torch.randint(n, (130,), generator=draw) for n in (E, 2 * R, E)], dim=1)
 
 
-def build(kind: type[ReferenceEngine], model: BilinearModel, objective: SecondMoment) -> ReferenceEngine:
+def build(kind: str, model: BilinearModel, objective: SecondMoment) -> SteppedEngine:
     tables = {name: table.data for name, table in model.named_parameters()}
-    return kind(model, objective, AdaGrad(tables, 0.05), draw_facts(), 60, 0)
+    return stepped(kind, model, objective, AdaGrad(tables, 0.05), draw_facts(), 60, 0)
 
 
 @pytest.mark.parametrize("bound", ["identity", "tanh"])
 @pytest.mark.parametrize("weighting", ["triple", "query", "all"])
 def test_the_reference_steps(model_name: str, weighting: str, bound: str) -> None:
     objective = SecondMoment(weighting=weighting, unobserved_weight=0.05, relation_power=0.5)
-    fast, plain = (build(kind, make_model(model_name, bound), objective) for kind in (MomentEngine, ReferenceEngine))
+    fast, plain = (build(kind, make_model(model_name, bound), objective) for kind in ("autograd-gram", "autograd"))
     for _ in range(2):
-        found, expected = fast.run_epoch(), plain.run_epoch()
+        found, expected = epoch(fast), epoch(plain)
     for term, value in expected.items():
         torch.testing.assert_close(found[term], value)
     for name, table in plain.model.named_parameters():
@@ -51,18 +53,15 @@ def test_the_reference_steps(model_name: str, weighting: str, bound: str) -> Non
 def test_steps_that_spread_now_and_then(model_name: str, bound: str) -> None:
     """Written out: G formed anew each step, gradients by autograd on the whole table, spread every second step."""
     objective = SecondMoment(unobserved_weight=0.05, gram_update_interval=2)
-    engine = build(SpreadEngine, make_model(model_name, bound), objective)
-    twin = build(ReferenceEngine, make_model(model_name, bound), SecondMoment(unobserved_weight=0.05))
+    engine = build("autograd-interval", make_model(model_name, bound), objective)
+    twin = build("autograd", make_model(model_name, bound), SecondMoment(unobserved_weight=0.05))
     model, pending, taken = twin.model, 0.0, 0.0
     for step, chosen in enumerate(torch.arange(130).split(40)):
         facts = draw_facts()[chosen]
         engine.step(facts)
-        batch, _, _ = twin._batch(facts, {}, sp.models.hashing.step_keys(0, step, 1, facts.device))
+        batch = twin.store.fetch(facts, {}, step_keys(0, step, 1, facts.device)).batch
         gram = (batch.entity_rows.T @ batch.entity_rows).detach().requires_grad_()
-        terms = objective.terms_of_rows(
-            model, batch, batch.entity_rows[batch.heads], batch.relation_rows[batch.relations],
-            batch.entity_rows[batch.tails], Candidates(batch.entity_rows, gram), Candidates(batch.relation_rows),
-        )  # fmt: skip
+        terms = objective.terms(model, replace(batch, statistic=gram))
         loss = sum(terms.values())
         tables = (batch.entity_weights, gram, batch.relation_weights, *model.shared().values())
         of_entities, of_gram, *others = torch.autograd.grad(loss, tables, retain_graph=True)
@@ -87,7 +86,7 @@ def test_steps_that_spread_now_and_then(model_name: str, bound: str) -> None:
 
 
 def test_a_bad_step_changes_nothing() -> None:
-    for kind, every in ((MomentEngine, 1), (SpreadEngine, 4)):
+    for kind, every in (("autograd-gram", 1), ("autograd-interval", 4)):
         model = make_model("complex")
         model.relations.data.fill_(1e200)  # so that squared scores are infinite
         engine = build(kind, model, SecondMoment(gram_update_interval=every))
@@ -101,14 +100,14 @@ def test_which_engine_is_built() -> None:
     def kind(objective: SecondMoment | StayPositive, name: str = "auto", batch: int = 60) -> str:
         model = make_model("distmult")
         optimiser = AdaGrad({"entities": model.entities.data, "relations": model.relations.data}, 0.1)
-        return type(build_engine(name, model, objective, optimiser, draw_facts(), batch, 0)).__name__
+        return choose(name, TrainingTask(model, objective, optimiser, draw_facts(), batch, 0))
 
-    assert kind(SecondMoment()) == kind(SecondMoment(), "fused") == "MomentEngine"
-    assert kind(SecondMoment(), "reference") == kind(SecondMoment(), batch=1) == "ReferenceEngine"
+    assert kind(SecondMoment()) == kind(SecondMoment(), "fused") == "autograd-gram"
+    assert kind(SecondMoment(), "reference") == kind(SecondMoment(), batch=1) == "autograd"
     assert (
         kind(SecondMoment(gram_update_interval=3))
         == kind(SecondMoment(gram_update_interval=3), "reference")
-        == "SpreadEngine"
+        == "autograd-interval"
     )
     with pytest.raises(SettingError, match="no step for the objective second-moment"):
         kind(SecondMoment(), "fused", batch=1)

@@ -14,7 +14,8 @@ from staypositive.errors import InputError, SettingError
 from staypositive.graph import add_facts
 from staypositive.models import build_model
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll, SecondMoment, StayPositive
-from staypositive.training import ReferenceEngine, build_engine, build_optimiser
+from staypositive.training import build_optimiser
+from stepping import engine_of, stepped
 
 FACTS = torch.tensor([(0, 0, 1), (2, 1, 2), (4, 0, 0), (5, 1, 3)])
 WEIGHTS = torch.tensor([1.0, 3.0, 0.0, 2.0])
@@ -32,10 +33,9 @@ def gradients(objective: Objective, facts: torch.Tensor, weights: torch.Tensor |
     model = tiny_model("distmult", bound=objective.defaults.bound, prior_score=-0.3).double()
     tables = {name: table.data for name, table in model.named_parameters()}
     optimiser = build_optimiser("adagrad", tables, 0.1, 1.0)
-    engine = build_engine("reference", model, objective, optimiser, facts, len(facts), 0, weights)
-    assert isinstance(engine, ReferenceEngine)
+    engine = stepped("reference", model, objective, optimiser, facts, len(facts), 0, weights)
     everything = torch.arange(len(facts))
-    terms = engine.step(facts, engine.prepared_for(everything))
+    terms = engine.step(*engine.facts.take(everything))
     return terms | {name: table.detach() for name, table in model.named_parameters()}
 
 
@@ -54,13 +54,10 @@ def test_corruptions_weigh_as_their_facts_do() -> None:
     model = tiny_model("distmult").double()
     objective = NegativeSampling(negatives=2)
     tables = {name: table.data for name, table in model.named_parameters()}
-    engine = build_engine(
-        "auto", model, objective, build_optimiser("adagrad", tables, 0.1, 0.1), FACTS, 4, 0, WEIGHTS
-    )
-    assert type(engine) is ReferenceEngine
+    engine = stepped("auto", model, objective, build_optimiser("adagrad", tables, 0.1, 0.1), FACTS, 4, 0, WEIGHTS)
+    assert engine.name == "autograd"
     key = torch.tensor([5])
-    batch, _, _ = engine._batch(FACTS, engine.prepared_for(torch.arange(4)), key)
-    found = objective.terms(model, batch)
+    found = objective.terms(model, engine.store.fetch(*engine.facts.take(torch.arange(4)), key).batch)
     examples = objective.examples(FACTS[None], model.n_entities, key)[0].tolist()
     expected = {"facts": 0.0, "negatives": 0.0}
     for place, (h, r, t) in enumerate(examples):
@@ -82,13 +79,13 @@ def test_the_engine_on_moments_weighs_as_the_reference_does() -> None:
         model = build_model("simple", 60, 3, 2, bound="identity")
         model.initialise(torch.Generator().manual_seed(1), 0.5)
         tables = {key: table.data for key, table in model.named_parameters()}
-        engine = build_engine(
+        engine = engine_of(
             name, model, objective, build_optimiser("adagrad", tables, 0.1, 0.1), facts, 40, 0, weights
         )
         engine.run_epoch()
-        rows[type(engine).__name__] = model.entities.detach().clone()
-    assert set(rows) == {"ReferenceEngine", "MomentEngine"}
-    torch.testing.assert_close(rows["ReferenceEngine"], rows["MomentEngine"], rtol=1e-4, atol=1e-5)
+        rows[engine.name] = model.entities.detach().clone()
+    assert set(rows) == {"autograd", "autograd-gram"}
+    torch.testing.assert_close(rows["autograd"], rows["autograd-gram"], rtol=1e-4, atol=1e-5)
 
 
 def test_fit_takes_the_confidence_of_a_file(tmp_path: Path) -> None:
@@ -101,7 +98,7 @@ def test_fit_takes_the_confidence_of_a_file(tmp_path: Path) -> None:
     assert graph.train.weights is not None
     assert graph.train.weights.tolist() == [row[3] for row in rows]
     run = sp.fit(graph, model="distmult", dim=4, epochs=2)
-    assert run.provenance["engine"] == "ReferenceEngine"
+    assert run.provenance["engine"] == "autograd"
     run.save(tmp_path / "run")
     again = sp.load_run(tmp_path / "run").graph
     assert again.fingerprint == graph.fingerprint

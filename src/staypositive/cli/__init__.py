@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from staypositive.cli import datasets
-from staypositive.cli.bench import bench
 from staypositive.cli.discover import discover_command
 from staypositive.cli.ensemble import ensemble_command
 from staypositive.cli.explain import explain_command
@@ -20,7 +19,6 @@ from staypositive.cli.ingest import ingest_command
 from staypositive.cli.inspecting import calibrate, evaluate, predict
 from staypositive.cli.plan import plan_command
 from staypositive.cli.report import report_command
-from staypositive.cli.reproduce import reproduce_command, results_app
 from staypositive.cli.serve import serve_command
 from staypositive.cli.stats import stats_command
 from staypositive.cli.train import train_command
@@ -66,10 +64,7 @@ app.command("explain")(explain_command)
 app.command("serve")(serve_command)
 app.command("report")(report_command)
 app.command("tune")(tune_command)
-app.command("bench")(bench)
 app.command("plan")(plan_command)
-app.command("reproduce")(reproduce_command)
-app.add_typer(results_app, name="results")
 app.add_typer(datasets.app, name="datasets")
 
 

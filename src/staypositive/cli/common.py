@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,17 +47,6 @@ HeaderFlag = Annotated[
         show_default="looked at: head, relation and tail, or names like these, in any order",
     ),
 ]
-
-
-def own_command(without: tuple[str, ...], program: str = "staypositive") -> str:
-    """Return the command that runs, less some options with their values: where a result is put is no part of it."""
-    words, kept = iter(sys.argv[1:]), []
-    for word in words:
-        if word in without:
-            next(words, None)
-        elif not word.startswith(tuple(f"{option}=" for option in without)):
-            kept.append(word)
-    return f"{program} {shlex.join(kept)}"
 
 
 class Speaker:

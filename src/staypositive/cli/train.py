@@ -30,11 +30,11 @@ from staypositive.interop.trackers import Tracker, make_tracker
 from staypositive.probability import CALIBRATORS
 from staypositive.run import Checkpoint, Run, Settings, fit, load_run
 from staypositive.run.checkpoint import DEFAULT_EVERY
-from staypositive.run.fitting import resolve_device
 from staypositive.run.folder import CHECKPOINT_ROOM, RUN, is_in_shards, require_writable
 from staypositive.run.measuring import best_calibrator
 from staypositive.run.presets import PRESETS, check_given, preset_of, settings_for
 from staypositive.sharded import is_launched
+from staypositive.training import resolve_device
 
 if TYPE_CHECKING:
     CalibrateName: TypeAlias = str

@@ -7,9 +7,10 @@ from typing import Any
 
 from staypositive.errors import SettingError
 from staypositive.objectives.negative_sampling import NegativeSampling
-from staypositive.objectives.objective import Batch, Defaults, Objective
+from staypositive.objectives.objective import Batch, Defaults, LogisticForm, Objective
 from staypositive.objectives.one_vs_all import OneVsAll
 from staypositive.objectives.second_moment import SecondMoment
+from staypositive.objectives.statistics import Statistic, gram_is_less_work
 from staypositive.objectives.stay_positive import StayPositive
 
 OBJECTIVES: dict[str, type[Objective]] = {
@@ -41,11 +42,14 @@ __all__ = [
     "OBJECTIVES",
     "Batch",
     "Defaults",
+    "LogisticForm",
     "NegativeSampling",
     "Objective",
     "OneVsAll",
     "SecondMoment",
+    "Statistic",
     "StayPositive",
     "build_objective",
+    "gram_is_less_work",
     "objective_options",
 ]

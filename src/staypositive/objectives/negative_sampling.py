@@ -11,8 +11,9 @@ from torch.nn.functional import softplus
 
 from staypositive.models import BilinearModel
 from staypositive.models.hashing import GOLDEN, draw_below, mix_all
-from staypositive.objectives.objective import Batch, Defaults, Objective
+from staypositive.objectives.objective import Batch, Defaults, LogisticForm, Objective
 from staypositive.objectives.penalties import l2_penalty
+from staypositive.objectives.statistics import Statistic
 from staypositive.options import option
 
 
@@ -30,9 +31,18 @@ class NegativeSampling(Objective):
     l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch", least=0)
 
     @property
+    def statistic(self) -> Statistic:
+        """L2 acts on every row."""
+        return Statistic.ROWS if self.l2 else Statistic.NONE
+
+    @property
     def touches_all_rows(self) -> bool:
         """L2 acts on every row, whatever the batch has."""
         return self.l2 > 0
+
+    def logistic_form(self, batches: int) -> LogisticForm:
+        """Return the loss as compiled steps compute it."""
+        return LogisticForm(decay=self.l2 / batches)
 
     @property
     def negatives_per_fact(self) -> int:

@@ -1,4 +1,4 @@
-"""What an objective is: `(model, batch) → named loss terms`, so that logs and plots show each term.
+"""What an objective is: a loss of the facts' rows and of one statistic of all rows, as named terms.
 
 An objective is a frozen dataclass. Its fields, declared by `option`, become keyword arguments of `fit` and flags of
 the command line; registering the class is all it takes to add one.
@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from staypositive.models import BilinearModel
+from staypositive.objectives.statistics import Candidates, Statistic
 from staypositive.options import check_options
 
 
@@ -28,9 +29,21 @@ class Defaults(NamedTuple):
     """What picks its best epoch: None lets the data decide. Scores that are no log-odds are judged by ranks."""
 
 
+class LogisticForm(NamedTuple):
+    """Σ softplus(−l·(φ+ψ)) over examples of sign l + `penalty`·|Σ φ|^`power` + `decay`/2 · ‖weights‖², per step.
+
+    Compiled steps compute this; an objective that has this form is served by them.
+    """
+
+    penalty: float | None = None
+    """None for a loss without the term `penalty`."""
+    power: int = 1
+    decay: float = 0.0
+
+
 @dataclass(frozen=True)
 class Batch:
-    """One step's view of the model: only the rows that the step touches.
+    """One step's view of the model: the rows that the step touches, and what it needs to know of all others.
 
     `heads`, `relations` and `tails` are positions in the tables below, not global ids. The rows are the distinct ones
     of the examples, or all rows: for an objective that touches all, or with `present` to tell them apart.
@@ -40,35 +53,55 @@ class Batch:
     relations: Tensor
     tails: Tensor
     n_facts: int
-    """So many of the examples, the first, are facts; the rest, if any, stand for what is false."""
+    """The first examples, this number of them, are facts; the rest, if any, stand for what is false."""
     entity_weights: Tensor
     relation_weights: Tensor
     entity_rows: Tensor
     relation_rows: Tensor
     batches: int
-    """How many batches an epoch has: a penalty divided by it counts once an epoch."""
+    """The number of batches per epoch: a penalty divided by it counts once per epoch."""
     key: Tensor
     """What decides all that this step draws, such as its dropout masks (see `staypositive.models.hashing`)."""
     prepared: dict[str, Tensor] = dataclasses.field(default_factory=dict)
     """What the objective prepared for these facts, each of shape (n_facts,); `weight` is what each fact counts."""
     present: tuple[Tensor, Tensor] | None = None
     """For tables with rows beyond the examples': a column of ones for the examples' own and zeros, of each table."""
+    statistic: Tensor | None = None
+    """S or G of all entity rows, where `entity_rows` has not all of them."""
+    n_whole: int | None = None
+    """The number of facts in the whole batch, where these are the share of one process."""
+    fact_rows: tuple[Tensor, Tensor, Tensor] | None = None
+    """The examples' heads, relations and tails, where they were gathered beforehand."""
 
-    def distinct_rows(self) -> tuple[Tensor, Tensor]:
-        """Return entity and relation rows for sums over the examples' own: any others are zero."""
+    def rows(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the rows of the examples' heads, relations and tails, each of shape (examples, width)."""
+        return self.fact_rows or (
+            embedding(self.heads, self.entity_rows),
+            embedding(self.relations, self.relation_rows),
+            embedding(self.tails, self.entity_rows),
+        )
+
+    def summed_rows(self) -> tuple[Tensor, Tensor]:
+        """Return entity and relation rows with the sums of the examples' distinct rows, or of all in all scope."""
+        if self.statistic is not None:
+            return self.statistic[None], self.relation_rows
         if self.present is None:
             return self.entity_rows, self.relation_rows
         return self.entity_rows * self.present[0], self.relation_rows * self.present[1]
 
+    def all_entities(self) -> Candidates:
+        """Return all entities as candidates, given themselves or by G."""
+        if self.statistic is not None:
+            return Candidates(self.entity_rows, self.statistic)
+        return Candidates.of(self.entity_rows, len(self.heads))
+
+    def all_relations(self) -> Candidates:
+        """Return all relations as candidates."""
+        return Candidates.of(self.relation_rows, len(self.heads))
+
     def logits(self, model: BilinearModel) -> Tensor:
         """Return φ + ψ of the examples, with the model's dropout."""
-        scores = model.score_rows_with_dropout(
-            embedding(self.heads, self.entity_rows),
-            embedding(self.relations, self.relation_rows),
-            embedding(self.tails, self.entity_rows),
-            self.key,
-        )
-        return scores + model.prior_score
+        return model.score_rows_with_dropout(*self.rows(), self.key) + model.prior_score
 
     def weighted(self, losses: Tensor) -> Tensor:
         """Return losses of the facts, or of copies of them one after another, each times its fact's weight."""
@@ -85,14 +118,26 @@ class Objective(ABC):
     """Whether its terms are means over the batch, rather than sums."""
     has_log_odds: ClassVar[bool] = True
     """Whether its loss reads φ + ψ as log-odds, so that the prior score ψ has a meaning."""
+    statistic_terms: ClassVar[frozenset[str]] = frozenset()
+    """Its terms that depend on the statistic alone: of several processes, each computes the same."""
 
     def __post_init__(self) -> None:
         check_options(self, owner=f" (an option of {self.name})")
 
     @property
+    def statistic(self) -> Statistic:
+        """What the loss needs of the rows beyond its facts' own."""
+        return Statistic.NONE
+
+    @property
     def touches_all_rows(self) -> bool:
         """Whether a step needs every row of both tables, rather than the examples' rows."""
         return False
+
+    @property
+    def spread_interval(self) -> int:
+        """The number of steps after which rows outside the batches take their part of the statistic's gradient."""
+        return 1
 
     @property
     def is_reciprocal(self) -> bool:
@@ -101,8 +146,12 @@ class Objective(ABC):
 
     @property
     def negatives_per_fact(self) -> int:
-        """How many negatives are drawn for each fact: 0 is the point of this library."""
+        """The number of negatives drawn for each fact: 0 is the point of this library."""
         return 0
+
+    def logistic_form(self, batches: int) -> LogisticForm | None:
+        """Return the loss as compiled steps compute it, given the batches per epoch; None where they cannot."""
+        return None
 
     def prepare(self, facts: Tensor, n_entities: int, n_relations: int) -> dict[str, Tensor]:
         """Return numbers for each of all facts, shape (n,), that steps will need; `n_relations` counts rows."""

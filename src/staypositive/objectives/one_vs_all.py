@@ -13,6 +13,7 @@ from staypositive.models.dropout import keep_mask
 from staypositive.models.hashing import mix_all
 from staypositive.objectives.objective import Batch, Defaults, Objective
 from staypositive.objectives.penalties import l2_penalty, n3_penalty
+from staypositive.objectives.statistics import Statistic
 from staypositive.options import option
 
 
@@ -41,6 +42,11 @@ class OneVsAll(Objective):
     def is_reciprocal(self) -> bool:
         """As set."""
         return self.reciprocal
+
+    @property
+    def statistic(self) -> Statistic:
+        """Every entity is a candidate."""
+        return Statistic.ROWS
 
     @property
     def touches_all_rows(self) -> bool:

@@ -11,14 +11,13 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding
 
 from staypositive.models import BilinearModel
 from staypositive.models.dropout import keep_mask
 from staypositive.models.hashing import mix_all
 from staypositive.objectives.objective import Batch, Defaults, Objective
 from staypositive.objectives.penalties import n3_penalty
-from staypositive.objectives.statistics import Candidates
+from staypositive.objectives.statistics import Candidates, Statistic
 from staypositive.options import Applies, option
 
 WEIGHTINGS = ("triple", "query", "all")
@@ -83,6 +82,16 @@ class SecondMoment(Objective):
     )
 
     @property
+    def statistic(self) -> Statistic:
+        """All rows by their Gram matrix."""
+        return Statistic.GRAM
+
+    @property
+    def spread_interval(self) -> int:
+        """As set."""
+        return self.gram_update_interval
+
+    @property
     def touches_all_rows(self) -> bool:
         """Every row takes part in G, and so in each step that is exact."""
         return self.gram_update_interval == 1
@@ -111,28 +120,8 @@ class SecondMoment(Objective):
 
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
         """Return `tails`, `heads` and `relations`, as far as they are asked for, and `n3`."""
-        entities, relations = batch.entity_rows, batch.relation_rows
-        return self.terms_of_rows(
-            model,
-            batch,
-            embedding(batch.heads, entities),
-            embedding(batch.relations, relations),
-            embedding(batch.tails, entities),
-            Candidates.of(entities, len(batch.heads)),
-            Candidates.of(relations, len(batch.heads)),
-        )
-
-    def terms_of_rows(
-        self,
-        model: BilinearModel,
-        batch: Batch,
-        heads: Tensor,
-        relations: Tensor,
-        tails: Tensor,
-        all_entities: Candidates,
-        all_relations: Candidates,
-    ) -> dict[str, Tensor]:
-        """Return the terms from the facts' rows and from all rows that could stand in their places."""
+        heads, relations, tails = batch.rows()
+        all_entities, all_relations = batch.all_entities(), batch.all_relations()
         from_heads = self._dropped(model, batch, heads, 0)
         w0, w0_relation = self.unobserved_weight, self.relation_unobserved_weight
         every = None
@@ -180,7 +169,7 @@ class SecondMoment(Objective):
             if is_likely:
                 losses = losses - self.likelihood_weight * _log_shares(scores, squares)
         loss = batch.weighted(losses).mean()
-        facts = batch.batches * batch.n_facts  # of an epoch; exact for whole batches
+        facts = batch.batches * (batch.n_whole or batch.n_facts)  # of an epoch; exact for whole batches
         return loss if every is None else loss + w0 * every / facts
 
 

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from staypositive.models import BilinearModel
-from staypositive.objectives.objective import Batch, Defaults, Objective
+from staypositive.objectives.objective import Batch, Defaults, LogisticForm, Objective
+from staypositive.objectives.statistics import Statistic
 from staypositive.options import Applies, option
 
 _PENALISED = Applies("a penalty_weight above 0", "penalty_weight", lambda own: own.penalty_weight > 0)
@@ -27,6 +28,7 @@ class StayPositive(Objective):
 
     name: ClassVar[str] = "stay-positive"
     defaults: ClassVar[Defaults] = Defaults(bound="tanh", init_scale=None, accumulator=0.1)
+    statistic_terms: ClassVar[frozenset[str]] = frozenset({"penalty"})
 
     penalty_weight: float = option(0.1, "weight λ of the penalty on the sum of all scores", least=0)
     power: int = option(1, "1 for |sum|, 2 for its square", choices=(1, 2), applies=_PENALISED)
@@ -44,17 +46,26 @@ class StayPositive(Objective):
     )
 
     @property
+    def statistic(self) -> Statistic:
+        """The sum of all scores is the score of the summed rows."""
+        return Statistic.SUM
+
+    @property
     def touches_all_rows(self) -> bool:
         """All scope sums over every row."""
         return self.scope == "all"
 
+    def logistic_form(self, batches: int) -> LogisticForm:
+        """Return the loss as compiled steps compute it."""
+        return LogisticForm(penalty=self.weight(batches), power=self.power)
+
     def weight(self, batches: int) -> float:
-        """Return what the penalty of one batch is multiplied by, in an epoch of so many batches."""
+        """Return what the penalty of one batch is multiplied by, given the number of batches per epoch."""
         return self.penalty_weight / (batches if self.weighting == "authors" else 1)
 
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
         """Return `facts` and `penalty`."""
-        entities, relations = batch.distinct_rows()
+        entities, relations = batch.summed_rows()
         total = model.sum_rows(entities, relations, entities)
         size = total.abs() if self.power == 1 else total.square()
         return {

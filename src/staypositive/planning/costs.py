@@ -1,4 +1,4 @@
-"""The few constants of the cost model, as data with their provenance; `scripts/fit_costs.py` fits those measured."""
+"""The constants of the cost model, as data with their provenance; `python -m experiments fit-costs` fits them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from staypositive.run.checkpoint import Checkpoint
 from staypositive.run.ensembles import build_ensemble
-from staypositive.run.fitting import fit, monitor_of, new_model, resolve_device
+from staypositive.run.fitting import fit, monitor_of, new_model, training_task
 from staypositive.run.packaged import is_packaged, packaged_runs
 from staypositive.run.run import Run, load_run
 from staypositive.run.settings import Settings, make_settings
@@ -19,5 +19,5 @@ __all__ = [
     "monitor_of",
     "new_model",
     "packaged_runs",
-    "resolve_device",
+    "training_task",
 ]

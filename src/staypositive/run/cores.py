@@ -6,7 +6,7 @@ training slows down far beyond the other programs' share. GNU's OpenMP (libgomp,
 spins for 300,000 rounds, and for 100 where it manages more threads than there are cores. So while others use
 the cores, a spare team of threads that only sleeps is kept beside the ones that train. Their number does not change,
 and with it no result. An engine whose sums do not depend on who does which part is told too, and uses one thread.
-Measured by `benchmarks/busy.py`; see `docs/speed.md`.
+Measured by `python -m experiments busy`; see `docs/speed.md`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from types import TracebackType
 
 import torch
 
-from staypositive.training import Engine, ReferenceEngine
+from staypositive.training import Engine
 
 STATE, MAPS = Path("/proc/stat"), Path("/proc/self/maps")
 LOOK, LOOKS = 0.1, 4
@@ -62,8 +62,8 @@ class SharedCores:
 
     def told(self, engine: Engine) -> SharedCores:
         """Let an engine look between its steps, and hear what is seen."""
-        if isinstance(engine, ReferenceEngine):
-            engine.between_steps, self.tell = self.look, engine.share_cores
+        engine.call_between_steps(self.look)
+        self.tell = engine.share_cores
         return self
 
     def __enter__(self) -> SharedCores:

@@ -31,12 +31,14 @@ from staypositive.training import (
     Engine,
     FactStream,
     ProgressBar,
-    RowOptimiser,
     TrainingResult,
+    TrainingTask,
     Validate,
+    World,
     build_engine,
     build_optimiser,
     can_stream,
+    resolve_device,
     train,
 )
 from staypositive.typed import misfit
@@ -86,9 +88,8 @@ def fit(
         origin["start_from"] = {"graph_sha256": start_from.graph.fingerprint, "entities": carried.counts()}
     with advising("preparing to train", _advice(chosen)):
         model.to(device).to(getattr(torch, chosen.precision))
-        facts, weights = facts_of(graph, model, chosen), training_weights(graph, model, device)
-        engine = new_engine(model, chosen, facts, weights)
-    origin["engine"] = type(engine).__name__
+        engine = build_engine(chosen.engine, training_task(graph, chosen, model))
+    origin["engine"] = engine.name
     validate, monitor = _validation(graph, chosen)
 
     def as_run(result: TrainingResult) -> Run:
@@ -158,21 +159,6 @@ def _advice(settings: Settings) -> str:
     )
 
 
-def resolve_device(name: str) -> torch.device:
-    """Return the device of that name; `auto` takes CUDA where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError):
-        raise SettingError(f"expected a device such as auto, cpu, cuda or cuda:1, got {name!r}") from None
-    if device.type not in ("cpu", "cuda"):
-        raise SettingError(f"expected a device such as auto, cpu, cuda or cuda:1, got {name!r}")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise SettingError(f"no CUDA device {name!r} is available here; use --device cpu")
-    return device
-
-
 def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     """Build and initialise the model that the settings describe, on the CPU, so that a seed means one start."""
     model = blank_model(graph, settings)
@@ -226,12 +212,21 @@ def memory_bytes() -> int:
         return 2**63
 
 
-def facts_of(graph: KnowledgeGraph, model: BilinearModel, settings: Settings) -> Tensor | FactStream:
-    """Return the facts to train on: on disk, where they can be streamed from there, else on the model's device."""
-    device = model.entities.device
-    if isinstance(graph.train, StreamedSplit) and device.type == "cpu" and can_stream(settings.objective):
-        return FactStream(graph.train.stored)
-    return training_facts(graph, model, device)
+def training_task(
+    graph: KnowledgeGraph, settings: Settings, model: BilinearModel, world: World | None = None
+) -> TrainingTask:
+    """Return what the settings describe to train: a model on its device, by an optimiser, on a graph's facts."""
+    device, objective = model.entities.device, settings.objective
+    facts: Tensor | FactStream
+    if isinstance(graph.train, StreamedSplit) and device.type == "cpu" and world is None and can_stream(objective):
+        facts = FactStream(graph.train.stored)
+    else:
+        facts = training_facts(graph, model, device)
+    tables = {name: table.data for name, table in model.named_parameters()}
+    accumulator = objective.defaults.accumulator if settings.accumulator is None else settings.accumulator
+    optimiser = build_optimiser(settings.optimiser, tables, settings.learning_rate, accumulator)
+    weights = _fact_weights(graph, model, device)
+    return TrainingTask(model, objective, optimiser, facts, settings.batch_size, settings.seed, weights, world)
 
 
 def training_facts(graph: KnowledgeGraph, model: BilinearModel, device: torch.device) -> Tensor:
@@ -244,7 +239,7 @@ def training_facts(graph: KnowledgeGraph, model: BilinearModel, device: torch.de
     return torch.cat([facts, backwards])
 
 
-def training_weights(graph: KnowledgeGraph, model: BilinearModel, device: torch.device) -> Tensor | None:
+def _fact_weights(graph: KnowledgeGraph, model: BilinearModel, device: torch.device) -> Tensor | None:
     """Return what each of the facts to train on counts, or None where all count alike."""
     own = graph.train.fact_weights
     if own is None:
@@ -253,24 +248,6 @@ def training_weights(graph: KnowledgeGraph, model: BilinearModel, device: torch.
         raise InputError(f"every training fact of {graph.name} has confidence 0, so that there is nothing to learn")
     weights = torch.as_tensor(own, device=device)
     return torch.cat([weights, weights]) if model.reciprocal else weights
-
-
-def new_optimiser(model: BilinearModel, settings: Settings) -> RowOptimiser:
-    """Build the optimiser that the settings describe, for a model on its device."""
-    tables = {name: table.data for name, table in model.named_parameters()}
-    wanted = settings.objective.defaults
-    accumulator = wanted.accumulator if settings.accumulator is None else settings.accumulator
-    return build_optimiser(settings.optimiser, tables, settings.learning_rate, accumulator)
-
-
-def new_engine(
-    model: BilinearModel, settings: Settings, facts: Tensor | FactStream, weights: Tensor | None = None
-) -> Engine:
-    """Build the engine that the settings describe; the facts are on the model's device, or on disk."""
-    optimiser = new_optimiser(model, settings)
-    return build_engine(
-        settings.engine, model, settings.objective, optimiser, facts, settings.batch_size, settings.seed, weights
-    )
 
 
 def monitor_of(graph: KnowledgeGraph, settings: Settings) -> str:

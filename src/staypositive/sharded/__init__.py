@@ -2,15 +2,13 @@
 
 from staypositive.sharded.checkpoint import ShardedCheckpointFolder, remove_checkpoints
 from staypositive.sharded.discovery import discover_sharded
-from staypositive.sharded.engine import ShardedEngine
-from staypositive.sharded.fitting import ShardedRun, fit_sharded, new_sharded_engine, shard_model
+from staypositive.sharded.fitting import ShardedRun, fit_sharded, shard_model
 from staypositive.sharded.in_shards import gather_run, keep_metrics, leave_in_shards, open_sharded, shards_of
 from staypositive.sharded.ranking import rank_sampled_sharded, rank_sharded, score_sharded
-from staypositive.sharded.world import World, is_first, is_launched, open_world, own_device, restarts
+from staypositive.training import World, is_first, is_launched, open_world, own_device, restarts
 
 __all__ = [
     "ShardedCheckpointFolder",
-    "ShardedEngine",
     "ShardedRun",
     "World",
     "discover_sharded",
@@ -20,7 +18,6 @@ __all__ = [
     "is_launched",
     "keep_metrics",
     "leave_in_shards",
-    "new_sharded_engine",
     "open_sharded",
     "open_world",
     "own_device",

@@ -26,9 +26,8 @@ from staypositive.run.checkpoint import HISTORY, TRAINING, CheckpointFolder, rea
 from staypositive.run.folder import read_history
 from staypositive.sealed_folder import Files, FolderKind, UnsealedError, entry_of, fault
 from staypositive.sharded.rows import PIECE, rows_of
-from staypositive.sharded.world import World
 from staypositive.tensors import tensors_from_bytes, tensors_to_bytes, write_tensors
-from staypositive.training import EpochRecord, State, TrainingState
+from staypositive.training import EpochRecord, State, TrainingState, World
 from staypositive.training.state import under, within
 
 COMMON = "common.safetensors"

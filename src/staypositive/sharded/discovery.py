@@ -14,7 +14,7 @@ from staypositive.inference.discovery import PIECE, likely_by_score, only_new, p
 from staypositive.models import BilinearModel, Scorer, evaluating
 from staypositive.sharded.ranking import ask_everywhere
 from staypositive.sharded.rows import send_to_first
-from staypositive.sharded.world import World
+from staypositive.training import World
 
 
 def discover_sharded(

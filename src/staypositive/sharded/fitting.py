@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from staypositive.errors import SettingError
+from staypositive.errors import DivergedError, SettingError
 from staypositive.evaluation import DEFAULT_MEMORY, Ranks, negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Discovery
@@ -20,17 +20,14 @@ from staypositive.models.contract import draw_uniform
 from staypositive.run import Run, Settings, monitor_of
 from staypositive.run.checkpoint import Checkpoint, identity_of
 from staypositive.run.cores import SharedCores
-from staypositive.run.fitting import blank_model, new_optimiser, training_facts, training_weights, use_threads
+from staypositive.run.fitting import blank_model, training_task, use_threads
 from staypositive.run.measuring import FILTERS, require_fewer
 from staypositive.run.provenance import provenance
 from staypositive.sharded.checkpoint import ShardedCheckpointFolder
 from staypositive.sharded.discovery import discover_sharded
-from staypositive.sharded.engine import ShardedEngine
-from staypositive.sharded.loop import Training
 from staypositive.sharded.ranking import rank_sampled_sharded, rank_sharded, score_sharded
 from staypositive.sharded.rows import PIECE, gather, rows_of
-from staypositive.sharded.world import World
-from staypositive.training import Callback, TrainingResult
+from staypositive.training import Callback, TrainingResult, Validate, World, build_engine, train
 from staypositive.version import __version__
 
 
@@ -111,24 +108,29 @@ def fit_sharded(
     """
     use_threads(settings.threads)
     model = shard_model(graph, settings, world)
-    engine = new_sharded_engine(graph, settings, model, world)
+    engine = build_engine(settings.engine, training_task(graph, settings, model, world))
     monitor = monitor_of(graph, settings)
-    origin = provenance(graph, world.device, __version__) | {"engine": type(engine).__name__}
-    folder = None
+    origin = provenance(graph, world.device, __version__) | {"engine": engine.name}
+    folder, where = None, ""
     if checkpoints is not None:
-        kept = Checkpoint(checkpoints, settings.validate_every)
-        identity = identity_of(settings, graph)
+        kept, identity = Checkpoint(checkpoints, settings.validate_every), identity_of(settings, graph)
         folder = ShardedCheckpointFolder(world, kept, identity, origin, engine, monitor)
-    training = Training(engine, settings, monitor, _validation(graph, model, world, monitor), folder)
-    if folder is not None and fresh:
-        folder.remove()
-    training.resume()
-    begun = len(training.history)
+        where = f"; the last whole checkpoint is in {checkpoints}"
+        if fresh:
+            folder.remove()
     with SharedCores(world.device).told(engine):
-        result = training.run(callbacks if world.rank == 0 else ())
+        try:
+            result = train(
+                engine, settings.epochs, validate=_validation(graph, model, world, monitor),
+                validate_every=settings.validate_every, monitor=monitor, patience=settings.patience,
+                callbacks=callbacks if world.rank == 0 else (), checkpointer=folder, keep_last=False,
+            )  # fmt: skip
+        except DivergedError as error:
+            raise DivergedError(f"{error}{where}") from None
+    begun = origin.get("resumed_after", [0])[-1]
     steps = max(1, (len(result.history) - begun) * engine.batches)
-    moved = {purpose: round(world.sent[purpose] / steps) for purpose in ("rows", "sums", "relations")}
-    origin["sharded"] = {"processes": world.size, "backend": world.backend, "bytes_a_step": moved}
+    moved = {purpose: round(world.sent[purpose] / steps) for purpose in ("rows", "sums", "gradients")}
+    origin["sharded"] = {"processes": world.size, "backend": world.backend, "bytes_per_step": moved}
     return ShardedRun(world, graph, settings, model, result, origin, folder)
 
 
@@ -167,19 +169,6 @@ def hold_share(model: BilinearModel, world: World) -> None:
     model.to_empty(device="cpu")
 
 
-def new_sharded_engine(
-    graph: KnowledgeGraph, settings: Settings, model: BilinearModel, world: World
-) -> ShardedEngine:
-    """Build the engine that the settings describe."""
-    facts, weights = (make(graph, model, world.device) for make in (training_facts, training_weights))
-    assert facts is not None
-    optimiser = new_optimiser(model, settings)
-    engine = ShardedEngine(model, settings.objective, optimiser, facts, settings.batch_size, settings.seed, world)
-    if weights is not None:
-        engine.set_sample_weights(weights)
-    return engine
-
-
 def free_memory() -> float:
     """Return the bytes of memory that are free, as far as the system says."""
     try:
@@ -188,9 +177,7 @@ def free_memory() -> float:
         return float("inf")
 
 
-def _validation(
-    graph: KnowledgeGraph, model: BilinearModel, world: World, monitor: str
-) -> Callable[[], dict[str, float]] | None:
+def _validation(graph: KnowledgeGraph, model: BilinearModel, world: World, monitor: str) -> Validate | None:
     """Return what measures an epoch, or None where there is nothing to measure."""
     valid = graph.valid
     if len(valid.facts) == 0:
@@ -200,11 +187,11 @@ def _validation(
     if monitor == "nll" and not valid.has_negatives:
         raise SettingError("monitor nll needs validation triples labelled false, and this graph has none; use mrr")
 
-    def by_nll() -> dict[str, float]:
+    def by_nll(model: BilinearModel) -> dict[str, float]:
         logits = score_sharded(world, model, valid.triples) + model.prior_score
         return {"nll": negative_log_likelihood(logits, valid.signs)}
 
-    def by_mrr() -> dict[str, float]:
+    def by_mrr(model: BilinearModel) -> dict[str, float]:
         known = graph.facts(*FILTERS["valid"])
         return {"mrr": ranking_metrics(rank_sharded(world, model, valid.facts, known))["mrr"]}
 

@@ -23,9 +23,8 @@ from staypositive.sealed_folder import UnsealedError
 from staypositive.sharded.checkpoint import SHARDED, ShardedCheckpoint, remove_checkpoints, require_bounded_share
 from staypositive.sharded.fitting import ShardedRun, hold_share
 from staypositive.sharded.rows import PIECE
-from staypositive.sharded.world import World
 from staypositive.tensors import Table, tensors_in_pieces
-from staypositive.training import TrainingResult
+from staypositive.training import TrainingResult, World
 from staypositive.version import __version__
 
 ENTITIES = "entities"

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from staypositive.evaluation import DEFAULT_MEMORY, RankingTask, Ranks, count_ranks, rank_drawn
 from staypositive.models import BilinearModel, Scorer, evaluating
-from staypositive.sharded.rows import RowExchange, fetch_everywhere
-from staypositive.sharded.sums import Share
-from staypositive.sharded.world import World
+from staypositive.sharded.rows import fetch_everywhere
+from staypositive.training import RowExchange, Share, World
 
 
 def rank_sharded(

@@ -9,10 +9,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from staypositive.sharded.world import World
+from staypositive.training import World
 
 PIECE = 1 << 16
-"""Rows that pass through memory at once where a whole table passes through."""
+"""Rows of all processes: which has which, and tables and answers that pass between them."""
 
 
 def rows_of(process: int, processes: int, n_entities: int) -> int:
@@ -22,38 +22,6 @@ def rows_of(process: int, processes: int, n_entities: int) -> int:
     [3, 3, 2]
     """
     return len(range(process, n_entities, processes))
-
-
-class RowExchange:
-    """One step's traffic in rows: this process asks for some entities, and answers for its own.
-
-    `touched` are the places of its own rows that anybody asked for, each once, in order.
-    """
-
-    touched: Tensor
-
-    def __init__(self, world: World, ids: Tensor) -> None:
-        """Ask for entities, given by distinct ids."""
-        self.world = world
-        owners = ids % world.size
-        self.order = torch.argsort(owners, stable=True)
-        sends = torch.bincount(owners, minlength=world.size)
-        self.receives, self.sends = world.counts("rows", sends), [int(count) for count in sends.tolist()]
-        places = (ids[self.order] // world.size).to(torch.int32)
-        self.asked = world.exchange("rows", places, self.sends, self.receives).long()
-        self.touched, self.slots = torch.unique(self.asked, return_inverse=True)
-
-    def fetch(self, table: Tensor) -> Tensor:
-        """Return the rows asked for, in the order of their ids, from this process's part of a table."""
-        found = self.world.exchange("rows", table[self.asked], self.receives, self.sends)
-        rows = torch.empty_like(found)
-        rows[self.order] = found
-        return rows
-
-    def give_back(self, gradient: Tensor) -> Tensor:
-        """Send gradients of the rows asked for to their owners; return the sums for `touched`, from all processes."""
-        returned = self.world.exchange("rows", gradient[self.order], self.sends, self.receives)
-        return returned.new_zeros(len(self.touched), returned.shape[1]).index_add_(0, self.slots, returned)
 
 
 def fetch_everywhere(world: World, table: Tensor, ids: Tensor) -> Tensor:

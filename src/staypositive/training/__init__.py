@@ -1,16 +1,21 @@
-"""Training: engines that take steps, the loop that drives them, optimisers and callbacks."""
+"""Training: the loop, and the engines, steps and row stores that it drives."""
 
-from staypositive.training.engine import Engine, ReferenceEngine
-from staypositive.training.engines import ENGINES, build_engine
+from staypositive.training.device import resolve_device
+from staypositive.training.engine import AutogradStep, Engine, Step, SteppedEngine
+from staypositive.training.engines import ENGINES, KINDS, TrainingTask, build_engine, build_pack, choose
+from staypositive.training.facts import FactsInMemory, FactStream, can_stream
 from staypositive.training.loop import (
     MONITORS,
     Callback,
     Checkpointer,
     EpochRecord,
+    RunInTraining,
     TrainingResult,
     TrainingState,
     Validate,
+    start_runs,
     train,
+    train_runs,
 )
 from staypositive.training.optimisers import (
     ADAGRADS,
@@ -22,31 +27,57 @@ from staypositive.training.optimisers import (
     build_optimiser,
 )
 from staypositive.training.progress import ProgressBar
-from staypositive.training.state import State
-from staypositive.training.streaming import FactStream, can_stream
+from staypositive.training.sharded_store import RowExchange, ShardedRows, Share
+from staypositive.training.state import State, copy_into, under, within
+from staypositive.training.stores import RowStore
+from staypositive.training.world import World, is_first, is_launched, open_world, own_device, restarts
 
 __all__ = [
     "ADAGRADS",
     "ENGINES",
+    "KINDS",
     "MONITORS",
     "OPTIMISERS",
     "PRECISIONS",
     "AdaGrad",
     "Adam",
+    "AutogradStep",
     "Callback",
     "Checkpointer",
     "Engine",
     "EpochRecord",
     "FactStream",
+    "FactsInMemory",
     "ProgressBar",
-    "ReferenceEngine",
+    "RowExchange",
     "RowOptimiser",
+    "RowStore",
+    "RunInTraining",
+    "ShardedRows",
+    "Share",
     "State",
+    "Step",
+    "SteppedEngine",
     "TrainingResult",
     "TrainingState",
+    "TrainingTask",
     "Validate",
+    "World",
     "build_engine",
     "build_optimiser",
+    "build_pack",
     "can_stream",
+    "choose",
+    "copy_into",
+    "is_first",
+    "is_launched",
+    "open_world",
+    "own_device",
+    "resolve_device",
+    "restarts",
+    "start_runs",
     "train",
+    "train_runs",
+    "under",
+    "within",
 ]

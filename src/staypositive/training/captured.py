@@ -1,77 +1,72 @@
-"""Steps as a CUDA graph, for objectives whose steps all have the same shapes: one launch a step."""
+"""Steps as a CUDA graph, where all of them have the same shapes: one launch per step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from staypositive.models import BilinearModel
 from staypositive.models.hashing import step_keys
-from staypositive.objectives import Objective
-from staypositive.training.engine import ReferenceEngine, WholeTableEngine
-from staypositive.training.moment_engine import MomentEngine
-from staypositive.training.optimisers import AdaGrad, RowOptimiser
-
-SMALL = 2**25
-"""Weights up to which passing over all of them costs less than launching the kernels of a step one by one."""
+from staypositive.training.engine import AutogradStep, SteppedEngine, Terms
+from staypositive.training.facts import FactsInMemory
+from staypositive.training.optimisers import AdaGrad
 
 
-class GraphedEngine(ReferenceEngine):
-    """Captures one step of the reference engine and replays it.
+class CapturedEngine(SteppedEngine):
+    """Captures one step of autograd and replays it.
 
-    An objective that touches all rows needs no distinct rows, so nothing in its step depends on the data's values:
-    every kernel can be recorded. The last, short batch of an epoch is stepped through as usual. Matrix products are
-    taken in TF32 (`products`): ten bits of mantissa, sums in 32 bits.
+    A store that gives whole tables needs no distinct rows, so nothing in its step depends on the data's values: every
+    kernel can be recorded. The last, short batch of an epoch is stepped through as usual. `products` is torch's
+    precision of matrix products: "high" is TF32, ten bits of mantissa, sums in 32 bits.
     """
 
-    products: ClassVar[str] = "high"
-
+    facts: FactsInMemory
     graph: Any = None
     chosen: Tensor
     key: Tensor
-    totals: dict[str, Tensor]
+    totals: Terms
 
-    @staticmethod
-    def can_capture(objective: Objective, optimiser: RowOptimiser, device: torch.device) -> bool:
-        """Return whether these steps can be captured."""
-        return device.type == "cuda" and objective.touches_all_rows and isinstance(optimiser, AdaGrad)
+    def __init__(
+        self, name: str, step: AutogradStep, facts: FactsInMemory, batch_size: int, seed: int, products: str = "high"
+    ) -> None:
+        super().__init__(name, step, facts, batch_size, seed)
+        self.products = products
 
-    def run_epoch(self) -> dict[str, Tensor]:
+    def run_epoch(self) -> list[Terms]:
         """Shuffle, then replay the step on each batch."""
         with _products(self.products):
-            return self._run_epoch()
+            return [self._run_epoch()]
 
-    def _run_epoch(self) -> dict[str, Tensor]:
+    def _run_epoch(self) -> Terms:
         self.model.train()
-        order = torch.randperm(len(self.facts), generator=self.generator, device=self.facts.device)
-        keys = step_keys(self.seed, self.steps, self.batches, self.facts.device)
-        if self.graph is None and len(self.facts) >= self.batch_size:
+        order = self.facts.order(self.generator)
+        keys = step_keys(self.seed, self.steps, self.batches, order.device)
+        if self.graph is None and len(order) >= self.batch_size:
             self._capture(order)
         totals = self.totals if self.graph is not None else {}
         for total in totals.values():
             total.zero_()
-        rest: dict[str, Tensor] = {}
+        rest: Terms = {}
         for step, chosen in enumerate(order.split(self.batch_size)):
             if len(chosen) == self.batch_size:
                 self.chosen.copy_(chosen)
                 self.key.copy_(keys[step : step + 1])
                 self.graph.replay()
             else:
-                terms = self._step(self.facts[chosen], self.prepared_for(chosen), keys[step : step + 1])
+                terms = self.step_by(*self.facts.take(chosen), self.steps + step, keys[step : step + 1])
                 rest = {name: term * (len(chosen) if self.objective.averages else 1) for name, term in terms.items()}
         self.steps += self.batches
         sums = [terms for terms in (totals, rest) if terms]
-        return {n: torch.stack([terms[n] for terms in sums]).sum(0) / len(self.facts) for n in sums[0]}
+        return {n: torch.stack([terms[n] for terms in sums]).sum(0) / len(order) for n in sums[0]}
 
     def _capture(self, order: Tensor) -> None:
         """Record the step; what the recording itself trains is taken back."""
         assert isinstance(self.optimiser, AdaGrad)
         state = [*(table.data for table in self.model.parameters()), *self.optimiser.squares.values()]
-        kept = [tensor.clone() for tensor in state]
+        before = [tensor.clone() for tensor in state]
         self.chosen, self.key = order[: self.batch_size].clone(), torch.zeros_like(order[:1])
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -85,27 +80,11 @@ class GraphedEngine(ReferenceEngine):
         with torch.cuda.graph(self.graph):
             for name, term in self._captured_step().items():
                 self.totals[name].add_(term, alpha=share)
-        for tensor, value in zip(state, kept, strict=True):
+        for tensor, value in zip(state, before, strict=True):
             tensor.copy_(value)
 
-    def _captured_step(self) -> dict[str, Tensor]:
-        return self._step(self.facts[self.chosen], self.prepared_for(self.chosen), self.key)
-
-
-class GraphedBatchEngine(GraphedEngine, WholeTableEngine):
-    """Captures the step of an objective that touches its examples' rows alone, on whole tables that are small."""
-
-    products: ClassVar[str] = "highest"
-
-    @staticmethod
-    def serves(model: BilinearModel, optimiser: RowOptimiser, device: torch.device) -> bool:
-        """Return whether these steps can be captured, and the tables are small enough."""
-        size = sum(table.numel() for table in model.parameters())
-        return device.type == "cuda" and isinstance(optimiser, AdaGrad) and size <= SMALL
-
-
-class GraphedMomentEngine(GraphedEngine, MomentEngine):
-    """Captures the second-moment step."""
+    def _captured_step(self) -> Terms:
+        return self.step_by(*self.facts.take(self.chosen), 0, self.key)
 
 
 @contextmanager

@@ -1,206 +1,232 @@
-"""One epoch over the facts. An engine owns the steps; the loop around it knows epochs alone.
+"""Engines: one epoch over the facts, for one run or for several side by side. The loop around them knows epochs only.
 
-`ReferenceEngine` is the definition: plain autograd on the rows that a step touches. A faster engine must take the
-same steps.
+`SteppedEngine` takes one step after the other, each by a `Step`. `AutogradStep` is the definition of a step: plain
+autograd on the rows that a store fetches. A faster step must lead to the same weights, to rounding.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from staypositive.errors import SettingError
-from staypositive.models import BilinearModel
+from staypositive.models import BilinearModel, evaluating
 from staypositive.models.hashing import step_keys
-from staypositive.objectives import Batch, Objective
+from staypositive.objectives import LogisticForm, Objective
+from staypositive.training.facts import FactsInMemory, FactStream, Prepared
 from staypositive.training.optimisers import RowOptimiser
 from staypositive.training.state import State, copy_into, under, within
+from staypositive.training.stores import RowStore
+
+Terms = dict[str, Tensor]
+Number = TypeVar("Number", float, Tensor)
 
 
 class Engine(ABC):
     """What the loop drives."""
 
-    model: BilinearModel
+    name: str
+    """Which kind of steps it takes, e.g. `fused-cpu`."""
+    models: list[BilinearModel]
+    """The models in training: one, or those of several runs."""
+    batches: int
+    """The number of steps per epoch."""
+
+    @property
+    def model(self) -> BilinearModel:
+        """The model of a single run."""
+        (model,) = self.models
+        return model
 
     @abstractmethod
-    def run_epoch(self) -> dict[str, Tensor]:
-        """Go once through all facts; return each term's mean a fact, on the device.
+    def run_epoch(self) -> list[Terms]:
+        """Go once through all facts; return each run's terms, their means per fact, on the device.
 
         A step whose loss is not finite changes nothing, and makes the mean of its term not finite.
         """
+
+    def mean_scores(self) -> list[float]:
+        """Return the mean of φ over all triples, for each run."""
+        found = []
+        for model in self.models:
+            with evaluating(model):
+                found.append(float(model.mean_score()))
+        return found
+
+    def keep(self, chosen: Sequence[int]) -> None:
+        """Continue with some of the runs, by their numbers; the models of the others stay as they are."""
+        raise SettingError(f"{self.name} trains one run")
+
+    def call_between_steps(self, hook: Callable[[], None]) -> None:
+        """Have a function called after every step, where steps are taken one by one."""
+        return
+
+    def share_cores(self, is_crowded: bool) -> None:
+        """Hear whether other programs use the cores; an engine may use fewer where that changes no result."""
+        return
 
     def state(self) -> State:
         """Return all that the next epoch depends on: weights, the optimiser's state, where the random draws stand.
 
         The tensors may be the engine's own: keep a copy of them, not them.
         """
-        raise SettingError(f"{type(self).__name__} cannot put its state aside, so it cannot train with a checkpoint")
+        raise SettingError(f"{self.name} cannot save its state, so it cannot train with a checkpoint")
 
     def restore(self, state: State) -> None:
-        """Go on from where `state` was taken, by this engine or by one that was built alike."""
-        raise SettingError(f"{type(self).__name__} cannot go on from a checkpoint")
+        """Continue from where `state` was taken, by this engine or by one that was built alike."""
+        raise SettingError(f"{self.name} cannot resume from a checkpoint")
 
 
-class ReferenceEngine(Engine):
-    """Autograd, step by step.
+class Step(ABC):
+    """Takes one step on some facts."""
 
-    Facts stay on the model's device; shuffling, sampling, distinct rows and updates all happen there, and nothing
-    waits for the device within an epoch.
+    store: RowStore
+
+    @abstractmethod
+    def __call__(self, facts: Tensor, prepared: Prepared, number: int, key: Tensor) -> Terms:
+        """Update the tables; return the terms of the loss before the step. `key` has shape (1,)."""
+
+    def begin_epoch(self) -> None:
+        """Hear that an epoch begins."""
+        return
+
+    def reset(self) -> None:
+        """Forget what was kept between steps: the next one may have a number that was met before."""
+        return
+
+    def share_cores(self, is_crowded: bool) -> None:
+        """See `Engine.share_cores`."""
+        return
+
+
+class AutogradStep(Step):
+    """The reference: the objective's terms on the rows that the store fetched, differentiated by autograd."""
+
+    def __init__(self, store: RowStore) -> None:
+        self.store = store
+
+    def __call__(self, facts: Tensor, prepared: Prepared, number: int, key: Tensor) -> Terms:
+        store = self.store
+        fetched = store.fetch(facts, prepared, key)
+        with fetched.masks:
+            terms = store.share(store.objective.terms(store.model, fetched.batch))
+        loss = torch.stack(list(terms.values())).sum()
+        gradients: Sequence[Tensor] = torch.autograd.grad(loss, fetched.leaves, retain_graph=store.reuses_graph)
+        terms, gradients = store.collect({name: term.detach() for name, term in terms.items()}, gradients)
+        finite = torch.isfinite(
+            torch.stack(list(terms.values())).sum()
+        )  # stays on the device: masked, not waited for
+        store.optimiser.begin_step(key[0])
+        store.push(fetched, [torch.where(finite, part, torch.zeros_like(part)) for part in gradients])
+        return terms
+
+
+class SteppedEngine(Engine):
+    """One run, step by step.
+
+    Facts in memory stay on the model's device; shuffling, sampling, distinct rows and updates all happen there, and
+    nothing waits for the device within an epoch.
     """
 
     def __init__(
         self,
-        model: BilinearModel,
-        objective: Objective,
-        optimiser: RowOptimiser,
-        facts: Tensor,
+        name: str,
+        step: Step,
+        facts: FactsInMemory | FactStream,
         batch_size: int,
         seed: int,
     ) -> None:
-        if batch_size < 1:
-            raise SettingError(f"the batch size must be at least 1, got {batch_size}")
-        self.model, self.objective, self.optimiser = model, objective, optimiser
-        self.facts, self.batch_size, self.seed = facts, batch_size, seed
-        self.n_facts, self.batches = len(facts), -(-len(facts) // batch_size)
-        self.prepared = objective.prepare(facts, model.n_entities, len(model.relations))
+        self.name, self.step_by, self.facts, self.batch_size, self.seed = name, step, facts, batch_size, seed
+        self.store = step.store
+        self.models = [self.store.model]
+        self.objective: Objective = self.store.objective
+        self.optimiser: RowOptimiser = self.store.optimiser
+        self.batches = self.store.batches
         self.generator = torch.Generator(facts.device).manual_seed(seed)
         self.steps = 0
-        self.between_steps: Callable[[], None] = _nothing
-        """Called after every step; not a part of the state."""
+        self._after_step: Callable[[], None] = lambda: None
 
-    @property
-    def passes_over_all(self) -> bool:
-        """Whether a step takes whole tables, rather than the distinct rows of its examples."""
-        return self.objective.touches_all_rows
-
-    def set_sample_weights(self, weights: Tensor) -> None:
-        """Let each fact's loss count so much, beside what the objective makes of it itself."""
-        own = self.prepared.get("weight")
-        self.prepared["weight"] = weights if own is None else own * weights
-
-    def share_cores(self, is_crowded: bool) -> None:
-        """Hear whether other programs use the cores; an engine may use fewer where that changes no result."""
-
-    def run_epoch(self) -> dict[str, Tensor]:
+    def run_epoch(self) -> list[Terms]:
         """Shuffle, then step through the batches; the last one may be short."""
         self.model.train()
-        totals: dict[str, Tensor] = {}
-        for facts, prepared in self.epoch_batches():
+        self.step_by.begin_epoch()
+        totals: Terms = {}
+        for facts, prepared in self.facts.batches(self.batch_size, self.generator):
             share = len(facts) if self.objective.averages else 1
             for name, term in self.step(facts, prepared).items():
                 totals[name] = totals.get(name, 0) + term * share
-            self.between_steps()
-        return {name: total / self.n_facts for name, total in totals.items()}
+            self._after_step()
+        return [{name: total / len(self.facts) for name, total in totals.items()}]
 
-    def epoch_batches(self) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
-        """Yield the facts of each step in a new order, and what the objective prepared for them."""
-        order = torch.randperm(len(self.facts), generator=self.generator, device=self.facts.device)
-        for chosen in order.split(self.batch_size):
-            yield self.facts[chosen], self.prepared_for(chosen)
+    def step(self, facts: Tensor, prepared: Prepared | None = None) -> Terms:
+        """Take one step on some facts, shape (n, 3); return the terms of its loss before the step."""
+        number, key = self.steps, step_keys(self.seed, self.steps, 1, facts.device)
+        self.steps += 1
+        return self.step_by(facts, prepared or {}, number, key)
+
+    def mean_scores(self) -> list[float]:
+        """Ask the store, which knows where all rows are."""
+        with evaluating(self.model):
+            return [self.store.mean_score()]
+
+    def call_between_steps(self, hook: Callable[[], None]) -> None:
+        """Have a function called after every step."""
+        self._after_step = hook
+
+    def share_cores(self, is_crowded: bool) -> None:
+        """Tell the step."""
+        self.step_by.share_cores(is_crowded)
 
     def state(self) -> State:
-        """Return weights, the optimiser's state, the shuffler's, and the number of steps, which all hashes go by."""
+        """Return weights, the optimiser's state, the store's and the shuffler's, and the number of steps."""
         return {
             **under("model", self.model.state_dict()),
             **under("optimiser", self.optimiser.state()),
+            **self.store.state(),
             "generator": self.generator.get_state(),
             "steps": torch.tensor(self.steps),
         }
 
     def restore(self, state: State) -> None:
-        """Go on from where `state` was taken; tables stay where they are in memory."""
+        """Continue from where `state` was taken; tables stay where they are in memory."""
         copy_into(under("model", self.model.state_dict()), state)
         self.optimiser.restore(within("optimiser", state))
+        self.store.restore(state)
         self.generator.set_state(state["generator"])
         self.steps = int(state["steps"])
-
-    def prepared_for(self, chosen: Tensor) -> dict[str, Tensor]:
-        """Return what the objective prepared for some facts, by their numbers."""
-        return {name: values[chosen] for name, values in self.prepared.items()}
-
-    def step(self, facts: Tensor, prepared: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
-        """Take one step on some facts, shape (n, 3); return the terms of its loss before the step."""
-        key = step_keys(self.seed, self.steps, 1, facts.device)
-        self.steps += 1
-        return self._step(facts, prepared or {}, key)
-
-    def _step(self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor) -> dict[str, Tensor]:
-        batch, entity_ids, relation_ids = self._batch(facts, prepared, key)
-        terms = self.objective.terms(self.model, batch)
-        loss = torch.stack(list(terms.values())).sum()
-        shared = self.model.shared()
-        gradients = torch.autograd.grad(loss, (batch.entity_weights, batch.relation_weights, *shared.values()))
-        finite = torch.isfinite(loss)  # stays on the device: a bad step is masked, not waited for
-        self.optimiser.begin_step(batch.key)
-        touched = {"entities": entity_ids, "relations": relation_ids, **dict.fromkeys(shared)}
-        for (table, ids), gradient in zip(touched.items(), gradients, strict=True):
-            gradient = _wide(gradient)
-            self.optimiser.update(table, ids, torch.where(finite, gradient, torch.zeros_like(gradient)))
-        return {name: term.detach() for name, term in terms.items()}
-
-    def _batch(
-        self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor
-    ) -> tuple[Batch, Tensor | None, Tensor | None]:
-        """Gather the rows that the step touches; None stands for all rows."""
-        model, objective = self.model, self.objective
-        heads, relations, tails = objective.examples(facts[None], model.n_entities, key)[0].unbind(1)
-        entity_ids = relation_ids = None
-        if not self.passes_over_all:
-            entity_ids, positions = torch.unique(torch.cat([heads, tails]), return_inverse=True)
-            heads, tails = positions.split(len(heads))
-            relation_ids, relations = torch.unique(relations, return_inverse=True)
-        entity_weights = leaf(model.entities, entity_ids)
-        relation_weights = leaf(model.relations, relation_ids)
-        batch = Batch(
-            heads=heads,
-            relations=relations,
-            tails=tails,
-            n_facts=len(facts),
-            entity_weights=entity_weights,
-            relation_weights=relation_weights,
-            entity_rows=model.form_entity_rows(entity_weights),
-            relation_rows=model.form_relation_rows(relation_weights),
-            batches=self.batches,
-            key=key[0],
-            prepared=prepared,
-        )
-        return batch, entity_ids, relation_ids
+        self.step_by.reset()
 
 
-class WholeTableEngine(ReferenceEngine):
-    """Takes the reference steps on whole tables, so that no shape depends on which rows a step touches.
+class EnginesInTurn(Engine):
+    """Several runs, of which each goes through an epoch after the other."""
 
-    A row without gradient stays as it is (AdaGrad alone), so only sums over the examples' rows must leave out others.
-    """
+    name = "in-turn"
 
-    @property
-    def passes_over_all(self) -> bool:
-        """Always."""
-        return True
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self.engines, self.batches = list(engines), engines[0].batches
+        self.models = [engine.model for engine in engines]
 
-    def _batch(
-        self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor
-    ) -> tuple[Batch, Tensor | None, Tensor | None]:
-        batch, *ids = super()._batch(facts, prepared, key)
-        here = [rows.new_zeros(len(rows), 1) for rows in (batch.entity_rows, batch.relation_rows)]
-        here[0].index_fill_(0, batch.heads, 1).index_fill_(0, batch.tails, 1)
-        here[1].index_fill_(0, batch.relations, 1)
-        return replace(batch, present=(here[0], here[1])), ids[0], ids[1]
+    def run_epoch(self) -> list[Terms]:
+        """Go through the facts once for each run."""
+        return [terms for engine in self.engines for terms in engine.run_epoch()]
+
+    def keep(self, chosen: Sequence[int]) -> None:
+        """Continue with some of the runs."""
+        self.engines = [self.engines[run] for run in chosen]
+        self.models = [engine.model for engine in self.engines]
 
 
-def _nothing() -> None:
-    """Do nothing between steps."""
-
-
-def leaf(table: Tensor, ids: Tensor | None = None) -> Tensor:
-    """Return rows as a leaf of the graph."""
-    return _wide(table.detach() if ids is None else table.detach()[ids]).requires_grad_()
-
-
-def _wide(rows: Tensor) -> Tensor:
-    """Return rows in 32 bits where they are kept in 16."""
-    return rows.float() if rows.dtype == torch.bfloat16 else rows
+def terms_of(
+    form: LogisticForm, has_negatives: bool, true: Number, false: Number, penalty: Number, squares: Number
+) -> dict[str, Number]:
+    """Return the terms of a loss in logistic form by the names that its objective gives them."""
+    terms = {"facts": true}
+    if form.penalty is not None:
+        terms["penalty"] = penalty
+    if has_negatives:
+        terms["negatives"] = false
+    return terms | ({"l2": squares * (form.decay / 2)} if form.decay else {})

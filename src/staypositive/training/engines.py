@@ -1,86 +1,266 @@
-"""Choosing an engine: the fastest that takes the wanted steps, or the one that was asked for."""
+"""Which kinds of steps there are, what each can serve, and which one a training takes."""
 
 from __future__ import annotations
 
+import importlib.util
 import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from staypositive.errors import SettingError
-from staypositive.models import BilinearModel
-from staypositive.objectives import Objective, SecondMoment
-from staypositive.training.captured import GraphedBatchEngine, GraphedEngine, GraphedMomentEngine
-from staypositive.training.engine import Engine, ReferenceEngine
-from staypositive.training.fused import why_not
-from staypositive.training.fused_cpu import FusedCpuEngine
-from staypositive.training.fused_gpu import FusedGpuEngine
-from staypositive.training.moment_engine import MomentEngine, SpreadEngine
-from staypositive.training.optimisers import RowOptimiser
-from staypositive.training.streaming import FactStream, StreamedCpuEngine, StreamedEngine
+from staypositive.models import BilinearModel, BlockModel
+from staypositive.models.block import GPU_BLOCKS
+from staypositive.objectives import Objective, Statistic, gram_is_less_work
+from staypositive.training.captured import CapturedEngine
+from staypositive.training.engine import AutogradStep, Engine, EnginesInTurn, SteppedEngine
+from staypositive.training.facts import FactsInMemory, FactStream, can_stream
+from staypositive.training.optimisers import AdaGrad, RowOptimiser
+from staypositive.training.sharded_store import ShardedRows
+from staypositive.training.stores import GramInterval, GramRows, RowStore, WholeTables
+from staypositive.training.world import World
 
 log = logging.getLogger(__name__)
 
 ENGINES = ("auto", "reference", "fused")
+SMALL = 2**25
+"""Weights up to which passing over all of them costs less than launching the kernels of a step one by one."""
 
 
-def build_engine(
-    name: str,
-    model: BilinearModel,
-    objective: Objective,
-    optimiser: RowOptimiser,
-    facts: Tensor | FactStream,
-    batch_size: int,
-    seed: int,
-    weights: Tensor | None = None,
-) -> Engine:
-    """Build an engine: `reference` (autograd), `fused` (compiled; an error where it cannot be), or `auto`.
+@dataclass(frozen=True)
+class TrainingTask:
+    """What there is to train: a model by an objective, on facts in memory or on disk, here or over processes."""
 
-    All take the same steps, to rounding. `weights` say what each fact's loss counts; compiled steps have none. Facts
-    on disk are streamed, on the CPU.
+    model: BilinearModel
+    objective: Objective
+    optimiser: RowOptimiser
+    facts: Tensor | FactStream
+    batch_size: int
+    seed: int
+    weights: Tensor | None = None
+    """What each fact's loss counts; None: all alike."""
+    world: World | None = None
+    """The processes that share the entity table; None: it is whole in this one."""
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise SettingError(f"the batch size must be at least 1, got {self.batch_size}")
+
+    @property
+    def batches(self) -> int:
+        """The number of batches per epoch."""
+        return -(-len(self.facts) // self.batch_size)
+
+    def source(self) -> FactsInMemory | FactStream:
+        """Return the facts with what the objective prepares for each."""
+        if isinstance(self.facts, FactStream):
+            return self.facts
+        prepared = self.objective.prepare(self.facts, self.model.n_entities, len(self.model.relations))
+        if self.weights is not None:
+            own = prepared.get("weight")
+            prepared["weight"] = self.weights if own is None else own * self.weights
+        return FactsInMemory(self.facts, prepared)
+
+
+# -- requirements: each returns why a kind of steps cannot serve a task, or nothing ----------------------------------
+
+Requirement = Callable[[TrainingTask], str]
+
+
+def _one_process(task: TrainingTask) -> str:
+    return "its rows are tables of this process, not fetched from others" if task.world else ""
+
+
+def _processes(task: TrainingTask) -> str:
+    if task.world is None:
+        return "there is one process"
+    if task.objective.statistic is Statistic.ROWS or task.objective.spread_interval > 1:
+        return (
+            f"{task.objective.name} cannot be sharded with these options: sharded training takes stay-positive, "
+            "second-moment with gram_update_interval 1, and negative-sampling without l2; "
+            "train in one process instead"
+        )
+    return ""
+
+
+def _on(kind: str, task: TrainingTask) -> str:
+    here = task.model.entities.device.type
+    return "" if here == kind else f"its tables are on {here}, not on {kind}"
+
+
+def _in_memory(task: TrainingTask) -> str:
+    return "its facts are on disk" if isinstance(task.facts, FactStream) else ""
+
+
+def _readable(task: TrainingTask) -> str:
+    if isinstance(task.facts, FactStream) and not can_stream(task.objective):
+        return f"the objective {task.objective.name} has to see all facts first, so that none can be streamed"
+    return ""
+
+
+def _adagrad(task: TrainingTask) -> str:
+    return "" if isinstance(task.optimiser, AdaGrad) else "it has AdaGrad alone"
+
+
+def _exact(task: TrainingTask) -> str:
+    return "its statistic is spread at an interval" if task.objective.spread_interval > 1 else ""
+
+
+def _at_interval(task: TrainingTask) -> str:
+    return "" if _exact(task) else "its statistic is spread in every step"
+
+
+def _all_rows(task: TrainingTask) -> str:
+    return "" if task.objective.touches_all_rows else "its steps touch some of the rows only"
+
+
+def _small(task: TrainingTask) -> str:
+    size = sum(table.numel() for table in task.model.parameters())
+    return "" if size <= SMALL else "its tables are too large to pass over whole in each step"
+
+
+def _gram(task: TrainingTask) -> str:
+    model = task.model
+    if task.objective.statistic is not Statistic.GRAM:
+        return "its loss has no Gram matrix"
+    is_less = gram_is_less_work(task.batch_size, model.n_entities, model.entity_width())
+    return "" if is_less else "scoring every row is less work than a Gram matrix of this width"
+
+
+def _compiled(package: str, most_blocks: int | None, dtypes: tuple[torch.dtype, ...], task: TrainingTask) -> str:
+    model = task.model
+    if importlib.util.find_spec(package) is None:
+        return f"{package} is not installed (pip install {package})"
+    if not isinstance(model, BlockModel):
+        return "it serves the block family (distmult, cp, simple, complex, analogy, quaternion) alone"
+    if most_blocks is not None and model.table.most_blocks > most_blocks:
+        return f"its kernels address {most_blocks} blocks per row; this model has {model.table.most_blocks}"
+    if task.objective.logistic_form(task.batches) is None:
+        return f"it has no step for the objective {task.objective.name}"
+    if reason := _adagrad(task):
+        return reason
+    if model.entities.dtype not in dtypes:
+        return f"it keeps rows as {' or '.join(str(dtype).removeprefix('torch.') for dtype in dtypes)} alone"
+    if task.weights is not None:
+        return "its steps count all facts alike, and these have weights; use engine auto or reference"
+    return ""
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """One kind of steps: a store with a step that serves it."""
+
+    engines: tuple[str, ...]
+    """The settings of `engine` that may choose it."""
+    requirements: tuple[Requirement, ...]
+    build: Callable[[str, TrainingTask], Engine]
+
+    def why_not(self, task: TrainingTask) -> str:
+        """Return the first reason why it cannot serve a task; empty when it can."""
+        return next(filter(None, (requirement(task) for requirement in self.requirements)), "")
+
+
+def _autograd(store: type[RowStore], name: str, task: TrainingTask) -> Engine:
+    rows = store(task.model, task.objective, task.optimiser, task.batches)
+    return SteppedEngine(name, AutogradStep(rows), task.source(), task.batch_size, task.seed)
+
+
+def _captured(store: type[RowStore], products: str, name: str, task: TrainingTask) -> Engine:
+    rows, facts = store(task.model, task.objective, task.optimiser, task.batches), task.source()
+    assert isinstance(facts, FactsInMemory)
+    return CapturedEngine(name, AutogradStep(rows), facts, task.batch_size, task.seed, products)
+
+
+def _sharded(name: str, task: TrainingTask) -> Engine:
+    assert task.world is not None
+    rows = ShardedRows(task.model, task.objective, task.optimiser, task.batches, task.world)
+    return SteppedEngine(name, AutogradStep(rows), task.source(), task.batch_size, task.seed)
+
+
+def _fused_cpu(name: str, task: TrainingTask) -> Engine:
+    from staypositive.training.fused_cpu import FusedCpuStep
+
+    step = FusedCpuStep(RowStore(task.model, task.objective, task.optimiser, task.batches))
+    return SteppedEngine(name, step, task.source(), task.batch_size, task.seed)
+
+
+def _fused_gpu(name: str, task: TrainingTask) -> Engine:
+    return _packed([task])
+
+
+def _packed(tasks: Sequence[TrainingTask]) -> Engine:
+    from staypositive.training.fused_gpu import FusedGpuEngine, PackedRun
+
+    runs = []
+    for task in tasks:
+        model, optimiser = task.model, task.optimiser
+        assert isinstance(model, BlockModel)
+        assert isinstance(optimiser, AdaGrad)
+        runs.append(PackedRun(model, task.objective, optimiser, task.seed))
+    assert isinstance(task.facts, Tensor)
+    return FusedGpuEngine(runs, task.facts, task.batch_size)
+
+
+_cpu, _gpu = partial(_on, "cpu"), partial(_on, "cuda")
+_numba = partial(_compiled, "numba", None, (torch.float32,))
+_triton = partial(_compiled, "triton", GPU_BLOCKS, (torch.float32, torch.bfloat16))
+_FAST, _ANY = ("auto", "fused"), ("auto", "reference")
+KINDS: dict[str, Kind] = {
+    "sharded": Kind(ENGINES, (_processes, _in_memory), _sharded),
+    "autograd-interval": Kind(_ANY, (_one_process, _readable, _at_interval), partial(_autograd, GramInterval)),
+    "captured-gram": Kind(
+        _FAST, (_one_process, _in_memory, _exact, _gram, _gpu, _adagrad), partial(_captured, GramRows, "high")
+    ),
+    "autograd-gram": Kind(_FAST, (_one_process, _readable, _exact, _gram), partial(_autograd, GramRows)),
+    "fused-gpu": Kind(_FAST, (_one_process, _in_memory, _gpu, _triton), _fused_gpu),
+    "fused-cpu": Kind(_FAST, (_one_process, _readable, _cpu, _numba), _fused_cpu),
+    "captured": Kind(
+        ("auto",), (_one_process, _in_memory, _exact, _all_rows, _gpu, _adagrad), partial(_captured, RowStore, "high")
+    ),
+    "captured-whole": Kind(
+        ("auto",),
+        (_one_process, _in_memory, _exact, _small, _gpu, _adagrad),
+        partial(_captured, WholeTables, "highest"),
+    ),
+    "autograd": Kind(_ANY, (_one_process, _readable, _exact), partial(_autograd, RowStore)),
+}
+"""Every kind of steps by its name; the first that serves is taken."""
+
+
+def choose(engine: str, task: TrainingTask) -> str:
+    """Return the name of the kind that a task's steps are of: `auto`, `reference` (autograd) or `fused` decides.
+
+    All kinds take the same steps, to rounding. An engine that has no kind for the task is an error that says why.
     """
-    if name not in ENGINES:
-        raise SettingError(f"expected an engine among {', '.join(ENGINES)}, got {name!r}")
-    if isinstance(facts, FactStream):
-        return _build_streamed(name, model, objective, optimiser, facts, batch_size, seed)
-    on_gpu = facts.device.type == "cuda"
-    fused: type[FusedGpuEngine | FusedCpuEngine] = FusedGpuEngine if on_gpu else FusedCpuEngine
-    by_moments = MomentEngine.serves(model, objective, batch_size)
-    reason = "" if by_moments else why_not(fused, model, objective, optimiser)
-    if weights is not None and not by_moments:
-        reason = "its steps count all facts alike, and these have weights; use engine auto or reference"
-    if name == "fused" and reason:
-        raise SettingError(f"the fused engine cannot be used here: {reason}")
-    kind: type[FusedGpuEngine | ReferenceEngine] = ReferenceEngine
-    if isinstance(objective, SecondMoment) and not objective.touches_all_rows:
-        kind = SpreadEngine
-    elif name != "reference" and by_moments:
-        kind = GraphedMomentEngine if GraphedEngine.can_capture(objective, optimiser, facts.device) else MomentEngine
-    elif name != "reference" and not reason:
-        kind = fused
-    elif name == "auto" and GraphedEngine.can_capture(objective, optimiser, facts.device):
-        kind = GraphedEngine
-    elif name == "auto" and GraphedBatchEngine.serves(model, optimiser, facts.device):
-        kind = GraphedBatchEngine
-    log.info("engine: %s%s", kind.__name__, f" ({reason})" if reason else "")
-    engine = kind(model, objective, optimiser, facts, batch_size, seed)
-    if weights is not None:
-        assert isinstance(engine, ReferenceEngine)
-        engine.set_sample_weights(weights)
-    return engine
+    if engine not in ENGINES:
+        raise SettingError(f"expected an engine among {', '.join(ENGINES)}, got {engine!r}")
+    reasons = {name: kind.why_not(task) for name, kind in KINDS.items() if engine in kind.engines}
+    for name, reason in reasons.items():
+        if not reason:
+            return name
+    if task.world is not None:
+        raise SettingError(reasons["sharded"])
+    if engine == "fused":
+        on = "fused-gpu" if task.model.entities.device.type == "cuda" else "fused-cpu"
+        raise SettingError(f"the fused engine cannot be used here: {reasons[on]}")
+    raise SettingError(reasons["autograd"])
 
 
-def _build_streamed(
-    name: str,
-    model: BilinearModel,
-    objective: Objective,
-    optimiser: RowOptimiser,
-    stream: FactStream,
-    batch_size: int,
-    seed: int,
-) -> Engine:
-    reason = why_not(FusedCpuEngine, model, objective, optimiser)
-    if name == "fused" and reason:
-        raise SettingError(f"the fused engine cannot be used here: {reason}")
-    kind = StreamedEngine if name == "reference" or reason else StreamedCpuEngine
-    log.info("engine: %s%s", kind.__name__, f" ({reason})" if reason else "")
-    return kind(model, objective, optimiser, stream, batch_size, seed)
+def build_engine(engine: str, task: TrainingTask) -> Engine:
+    """Build the engine that a task's steps are taken by; `engine` is one of `ENGINES`, or the name of a kind."""
+    name = engine if engine in KINDS else choose(engine, task)
+    log.info("engine: %s", name)
+    return KINDS[name].build(name, task)
+
+
+def build_pack(engine: str, tasks: Sequence[TrainingTask]) -> Engine:
+    """Build one engine for several runs on the same facts: a pack where the GPU can, else one after the other."""
+    if choose(engine, tasks[0]) == "fused-gpu":
+        return _packed(tasks)
+    return EnginesInTurn([build_engine(engine, task) for task in tasks])

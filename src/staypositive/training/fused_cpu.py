@@ -1,20 +1,17 @@
-"""The fused engine on the CPU: the steps of the reference engine, several times faster."""
+"""The fused step on the CPU."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from staypositive.models import BilinearModel, BlockModel
+from staypositive.models import BlockModel
 from staypositive.models.dropout import drop_threshold
-from staypositive.models.hashing import step_keys
-from staypositive.objectives import NegativeSampling, Objective, StayPositive
-from staypositive.training.engine import ReferenceEngine
-from staypositive.training.optimisers import AdaGrad, RowOptimiser
-from staypositive.training.state import State
+from staypositive.training.engine import Step, Terms, terms_of
+from staypositive.training.facts import Prepared
+from staypositive.training.optimisers import AdaGrad
+from staypositive.training.stores import RowStore
 
 MOST_THREADS = 8
 LARGE_TABLE = 2**25
@@ -47,40 +44,30 @@ class _Table:
             self.gradients = np.zeros((self.threads, rows, self.width), dtype=np.float32)
 
 
-class FusedCpuEngine(ReferenceEngine):
-    """Takes the reference engine's steps through compiled kernels."""
+class FusedCpuStep(Step):
+    """Takes the steps of `AutogradStep` through compiled kernels, for a loss in logistic form."""
 
-    package: ClassVar[str] = "numba"
-    serves: ClassVar[tuple[type[Objective], ...]] = (StayPositive, NegativeSampling)
-    dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32,)
-    most_blocks: ClassVar[int | None] = None
-
-    def __init__(
-        self,
-        model: BilinearModel,
-        objective: Objective,
-        optimiser: RowOptimiser,
-        facts: Tensor,
-        batch_size: int,
-        seed: int,
-    ) -> None:
-        super().__init__(model, objective, optimiser, facts, batch_size, seed)
+    def __init__(self, store: RowStore) -> None:
         from staypositive.training import cpu_kernels
 
+        self.store, model, optimiser = store, store.model, store.optimiser
+        form = store.objective.logistic_form(store.batches)
         assert isinstance(model, BlockModel)
         assert isinstance(optimiser, AdaGrad)
-        self.kernels, self.adagrad = cpu_kernels, optimiser
+        assert form is not None
+        self.model, self.kernels, self.adagrad, self.form = model, cpu_kernels, optimiser, form
         for name in ("entities", "relations"):
             table = getattr(model, name)
             table.data = optimiser.tables[name] = _on_large_pages(table.data)
             optimiser.squares[name] = _on_large_pages(optimiser.squares[name])
-        all_rows = objective.touches_all_rows
         # Each thread has gradient buffers of its own, so more than a few do not pay.
         self.threads = cpu_kernels.available_threads(min(torch.get_num_threads(), MOST_THREADS))
         """The parts that each kernel's work is cut into, and how many threads do them while cores are free."""
         self.running = self.threads
-        self.entity_table = _Table(model.entities, optimiser.squares["entities"], all_rows, self.threads)
-        self.relation_table = _Table(model.relations, optimiser.squares["relations"], all_rows, self.threads)
+        self.entity_table, self.relation_table = (
+            _Table(getattr(model, name), optimiser.squares[name], store.whole, self.threads)
+            for name in ("entities", "relations")
+        )
         keep = 1 - (drop_threshold(model.dropout) / 2**32)
         terms = model.table.terms
         self.terms = np.array([term[:3] for term in terms], dtype=np.int64)
@@ -89,36 +76,30 @@ class FusedCpuEngine(ReferenceEngine):
         self.slope = np.zeros(0)
         self.dim = model.dim
 
-    def run_epoch(self) -> dict[str, Tensor]:
-        """Go once through all facts, with this engine's number of threads."""
-        self._use_threads()
-        return super().run_epoch()
-
-    def share_cores(self, is_crowded: bool) -> None:
-        """Let one thread do the parts of all while others use the cores: no thread waits, and no sum changes."""
-        self.running = 1 if is_crowded else self.threads
-        self._use_threads()
-
-    def _use_threads(self) -> None:
+    def begin_epoch(self) -> None:
+        """Give the kernels this step's number of threads."""
         of_torch = torch.get_num_threads()
         self.kernels.set_threads(self.running)
         torch.set_num_threads(of_torch)  # numba's first call sets OpenMP's number, which is torch's too
 
-    def restore(self, state: State) -> None:
-        """Go on from where `state` was taken; rows met in steps that are now to come again are forgotten."""
-        super().restore(state)
+    def share_cores(self, is_crowded: bool) -> None:
+        """Let one thread do the parts of all while others use the cores: no thread waits, and no sum changes."""
+        self.running = 1 if is_crowded else self.threads
+        self.begin_epoch()
+
+    def reset(self) -> None:
+        """Forget the rows met in steps that are now to come again."""
         for table in (self.entity_table, self.relation_table):
             table.stamps.fill(-1)
 
-    def step(self, facts: Tensor, prepared: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
-        """Take one step; see `ReferenceEngine.step`."""
-        model, kernels, objective = self.model, self.kernels, self.objective
-        key = step_keys(self.seed, self.steps, 1, facts.device)
-        examples = objective.examples(facts[None], model.n_entities, key)[0].numpy()
+    def __call__(self, facts: Tensor, prepared: Prepared, number: int, key: Tensor) -> Terms:
+        """Take one step; a loss that is not finite changes nothing."""
+        model, kernels = self.model, self.kernels
+        examples = self.store.objective.examples(facts[None], model.n_entities, key)[0].numpy()
         if len(self.slope) < len(examples):
             self.slope = np.zeros(len(examples))
         entities, relations, bounded = self.entity_table, self.relation_table, model.bound == "tanh"
-        self._find(examples)
+        self._find(examples, number)
         parts = self.threads
         squares = [
             kernels.gather(t.weights, t.found, t.count, bounded, t.rows, t.gradients, parts, t.sums)
@@ -126,13 +107,13 @@ class FusedCpuEngine(ReferenceEngine):
         ]
         dropped = drop_threshold(model.dropout) if model.training else 0
         factors = self.kept_factors if dropped else self.factors
-        self.steps += 1
         slots = entities.slots, relations.slots
         true, false = kernels.slopes(
             examples, len(facts), *slots, entities.rows, relations.rows, self.terms, factors, self.dim,
             model.prior_score, dropped, int(key), self.slope,
         )  # fmt: skip
-        terms, pull, decay = self._objective_terms(true, false, sum(squares))
+        penalty, pull = self._penalty()
+        terms = terms_of(self.form, len(examples) > len(facts), true, false, penalty, sum(squares))
         if abs(sum(terms.values())) < LARGEST > abs(pull):  # false for NaN too
             kernels.accumulate(
                 examples, self.slope, *slots, entities.rows, relations.rows, self.terms, factors, self.dim, dropped,
@@ -141,12 +122,12 @@ class FusedCpuEngine(ReferenceEngine):
             rate, epsilon = self.adagrad.learning_rate, self.adagrad.epsilon
             for t in (entities, relations):
                 kernels.adagrad(
-                    t.weights, t.squares, t.found, t.count, t.rows, t.gradients, parts, t.push, pull, decay, bounded,
-                    rate, epsilon, self.adagrad.rowwise,
+                    t.weights, t.squares, t.found, t.count, t.rows, t.gradients, parts, t.push, pull, self.form.decay,
+                    bounded, rate, epsilon, self.adagrad.rowwise,
                 )  # fmt: skip
         return {name: torch.tensor(value, dtype=torch.float32) for name, value in terms.items()}
 
-    def _find(self, examples: np.ndarray) -> None:
+    def _find(self, examples: np.ndarray, number: int) -> None:
         """Number the distinct rows of the step, unless all rows take part."""
         if self.entity_table.all_rows:
             return
@@ -155,23 +136,18 @@ class FusedCpuEngine(ReferenceEngine):
             table.count = 0
             for column in columns:
                 table.count = self.kernels.distinct(
-                    examples[:, column], table.stamps, table.slots, self.steps, table.found, table.count
+                    examples[:, column], table.stamps, table.slots, number, table.found, table.count
                 )
 
-    def _objective_terms(self, true: float, false: float, squares: float) -> tuple[dict[str, float], float, float]:
-        """Return the loss terms, the factor of the penalty's gradient, and that of L2's."""
-        objective, entities, relations = self.objective, self.entity_table, self.relation_table
-        if isinstance(objective, NegativeSampling):
-            decay = objective.l2 / self.batches
-            terms = {"facts": true, "negatives": false}
-            return terms | ({"l2": decay / 2 * squares} if objective.l2 else {}), 0.0, decay
-        assert isinstance(objective, StayPositive)
+    def _penalty(self) -> tuple[float, float]:
+        """Return the penalty on the sum of all scores, and the factor of its gradient."""
+        entities, relations, (weight, power, _) = self.entity_table, self.relation_table, self.form
+        if weight is None:
+            return 0.0, 0.0
         total = self.kernels.penalty_gradient(
             self.terms, self.factors, self.dim, entities.sums, relations.sums, entities.push, relations.push
         )
-        weight = objective.weight(self.batches)
-        pull = weight * float(np.sign(total)) if objective.power == 1 else 2 * weight * total
-        return {"facts": true, "penalty": weight * abs(total) ** objective.power}, pull, 0.0
+        return weight * abs(total) ** power, weight * float(np.sign(total)) if power == 1 else 2 * weight * total
 
 
 def _on_large_pages(table: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The fused engine on the GPU: the steps of the reference engine, many of them in one replay of a CUDA graph.
+"""The fused engine on the GPU: many steps in one replay of a CUDA graph.
 
 `PackedRuns` is the machinery: several runs on the same facts, side by side in every launch. One run alone is a pack
 of one, and that is `FusedGpuEngine`.
@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel, BlockModel
-from staypositive.models.block import GPU_BLOCKS
 from staypositive.models.dropout import drop_threshold
 from staypositive.models.hashing import mix
-from staypositive.objectives import NegativeSampling, Objective, StayPositive
-from staypositive.training.engine import Engine
-from staypositive.training.optimisers import AdaGrad, RowOptimiser
+from staypositive.objectives import LogisticForm, Objective
+from staypositive.training.engine import Engine, Terms, terms_of
+from staypositive.training.optimisers import AdaGrad
 from staypositive.training.state import State, copy_into, under
 from staypositive.training.step_plan import StepPlan
 
@@ -39,29 +38,34 @@ class PackedRun:
     """One run of a pack."""
 
     model: BlockModel
-    objective: StayPositive | NegativeSampling
+    objective: Objective
     optimiser: AdaGrad
     seed: int
+
+    def form(self, batches: int) -> LogisticForm:
+        """Return the loss as the kernels compute it."""
+        form = self.objective.logistic_form(batches)
+        if form is None:
+            raise SettingError(f"the fused engine has no step for the objective {self.objective.name}")
+        return form
 
     def shape(self) -> tuple[Any, ...]:
         """Return what the runs of a pack must have in common."""
         model, objective = self.model, self.objective
-        power = objective.power if isinstance(objective, StayPositive) else 0
+        form = self.form(1)
         return (
             model.table, model.dim, model.bound, model.scale, model.entities.shape, model.relations.shape,
-            model.entities.dtype, type(objective), objective.negatives_per_fact, objective.touches_all_rows, power,
-            self.optimiser.rowwise,
+            model.entities.dtype, type(objective), objective.negatives_per_fact, objective.touches_all_rows,
+            form.power, form.penalty is None, self.optimiser.rowwise,
         )  # fmt: skip
 
     def hyperparameters(self, batches: int) -> list[float]:
         """Return what the runs of a pack may differ in, in the kernels' order."""
-        model, objective = self.model, self.objective
+        model, form = self.model, self.form(batches)
         factor = model.scale * abs(model.table.terms[0].coefficient)
         keep = 1 - drop_threshold(model.dropout) / 2**32
-        weight = objective.weight(batches) if isinstance(objective, StayPositive) else 0.0
-        decay = objective.l2 / batches if isinstance(objective, NegativeSampling) else 0.0
         rate, epsilon = self.optimiser.learning_rate, self.optimiser.epsilon
-        return [model.prior_score, factor / keep, factor, rate, epsilon, weight, decay, 0.0]
+        return [model.prior_score, factor / keep, factor, rate, epsilon, form.penalty or 0.0, form.decay, 0.0]
 
 
 class PackedRuns:
@@ -132,16 +136,17 @@ class PackedRuns:
             "CODE": encode_terms((h, r, t, c < 0) for h, r, t, c in table.terms), "TERMS": len(table.terms),
             "EB": table.entity_blocks, "RB": table.relation_blocks, "ROWS": max(1, 1024 // wide), **shape,
         }  # fmt: skip
-        is_positive, all_rows = isinstance(objective, StayPositive), objective.touches_all_rows
+        form, all_rows = member.form(self.batches), objective.touches_all_rows
         large = 2 if self.plan.step_size >= LARGE_STEP else 1
         examples = {
             "ROWS": large * terms["ROWS"], "num_warps": large * 4,
-            "DROPOUT": any(m.model.dropout > 0 for m in self.members), "SUMS": is_positive and not all_rows,
-            "NEGATIVES": not is_positive, "ALL_ROWS": all_rows,
+            "DROPOUT": any(m.model.dropout > 0 for m in self.members),
+            "SUMS": form.penalty is not None and not all_rows, "ALL_ROWS": all_rows,
+            "NEGATIVES": objective.negatives_per_fact > 0,
         }  # fmt: skip
         adagrad = {
-            "ALL_ROWS": all_rows, "PENALTY": objective.power if isinstance(objective, StayPositive) else 0,
-            "ROWWISE": member.optimiser.rowwise, "L2": not is_positive and all_rows,
+            "ALL_ROWS": all_rows, "PENALTY": 0 if form.penalty is None else form.power,
+            "ROWWISE": member.optimiser.rowwise, "L2": form.decay > 0 and all_rows,
             "ROUND": model.entities.dtype == torch.bfloat16,
         }  # fmt: skip
         sums = {**shape, "ALL_BLOCKS": table.entity_blocks + table.relation_blocks, "ROWS": 64}
@@ -180,18 +185,13 @@ class PackedRuns:
         )
         self.graphs.clear()
 
-    def terms(self) -> list[dict[str, Tensor]]:
-        """Return each run's mean loss terms a fact in the last epoch, as the reference engine names them."""
+    def terms(self) -> list[Terms]:
+        """Return each run's mean loss terms per fact in the last epoch, as the reference step names them."""
         facts, negatives, penalty, squares = (self.totals / len(self.facts)).unbind(1)
-        result = []
-        for run, member in enumerate(self.members):
-            objective = member.objective
-            if isinstance(objective, StayPositive):
-                result.append({"facts": facts[run], "penalty": penalty[run]})
-            else:
-                l2 = {"l2": squares[run] * (objective.l2 / 2 / self.batches)} if objective.l2 else {}
-                result.append({"facts": facts[run], "negatives": negatives[run]} | l2)
-        return result
+        return [
+            terms_of(member.form(self.batches), member.objective.negatives_per_fact > 0, *sums)
+            for member, *sums in zip(self.members, facts, negatives, penalty, squares, strict=True)
+        ]
 
     def _run(self, count: int) -> None:
         """Take the steps through the first `count` facts of the part at hand."""
@@ -261,36 +261,41 @@ class PackedRuns:
 
 
 class FusedGpuEngine(Engine):
-    """Takes the reference engine's steps through Triton kernels."""
+    """Takes the steps of `AutogradStep` through Triton kernels, for one run or a pack of them."""
 
-    package: ClassVar[str] = "triton"
-    serves: ClassVar[tuple[type[Objective], ...]] = (StayPositive, NegativeSampling)
-    dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.bfloat16)
-    most_blocks: ClassVar[int | None] = GPU_BLOCKS
+    name = "fused-gpu"
 
-    def __init__(
-        self,
-        model: BilinearModel,
-        objective: Objective,
-        optimiser: RowOptimiser,
-        facts: Tensor,
-        batch_size: int,
-        seed: int,
-    ) -> None:
-        assert isinstance(model, BlockModel)
-        assert isinstance(objective, StayPositive | NegativeSampling)
-        assert isinstance(optimiser, AdaGrad)
-        self.model = model
-        self.pack = PackedRuns([PackedRun(model, objective, optimiser, seed)], facts, batch_size)
+    def __init__(self, members: Sequence[PackedRun], facts: Tensor, batch_size: int) -> None:
+        self.pack = PackedRuns(members, facts, batch_size)
+        self.batches = self.pack.batches
 
-    def run_epoch(self) -> dict[str, Tensor]:
+    @property
+    def models(self) -> list[BilinearModel]:  # type: ignore[override]
+        """Those of the runs that are still in the pack."""
+        return [member.model for member in self.pack.members]
+
+    def run_epoch(self) -> list[Terms]:
         """Shuffle on the device, then replay the epoch."""
-        self.model.train()
+        for model in self.models:
+            model.train()
         self.pack.run_epoch()
-        return self.pack.terms()[0]
+        return self.pack.terms()
+
+    @torch.no_grad()
+    def mean_scores(self) -> list[float]:
+        """Compute the means of all runs at once."""
+        model, weights = self.models[0], self.pack.weights
+        entities = model.form_entity_rows(weights["entities"]).mean(1)
+        relations = model.form_relation_rows(weights["relations"]).mean(1)
+        means: list[float] = model.score_rows(entities, relations, entities).tolist()
+        return means
+
+    def keep(self, chosen: Sequence[int]) -> None:
+        """Continue with some of the runs."""
+        self.pack.keep(chosen)
 
     def state(self) -> State:
-        """Return weights, sums of squares, the shuffler's state and the number of steps."""
+        """Return weights, sums of squares, the shuffler's state and the number of steps, of a single run."""
         (member,), (generator,) = self.pack.members, self.pack.generators
         return {
             **under("model", self.model.state_dict()),
@@ -300,7 +305,7 @@ class FusedGpuEngine(Engine):
         }
 
     def restore(self, state: State) -> None:
-        """Go on from where `state` was taken; every tensor stays where recorded launches look for it."""
+        """Continue from where `state` was taken; every tensor stays where recorded launches look for it."""
         copy_into(self.state(), state)
         self.pack.generators[0].set_state(state["generator"])
 

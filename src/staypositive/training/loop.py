@@ -1,6 +1,7 @@
 """The training loop: epochs, validation, the best epoch kept, early stopping, a history.
 
 The loop is handed an engine, a `validate` callable and a `Checkpointer`; it knows neither graphs nor files.
+Several runs side by side, and one run over several processes, are the same loop.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from staypositive.errors import DivergedError, RunError, SettingError, StoppedError
-from staypositive.models import BilinearModel, evaluating
+from staypositive.models import BilinearModel
 from staypositive.training.engine import Engine
 from staypositive.training.state import State
 
@@ -27,7 +28,7 @@ MONITORS = {"mrr": True, "nll": False, "posterior": False}
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """What one epoch did: mean loss terms a fact, the mean of all possible scores after it, validation if done."""
+    """What one epoch did: mean loss terms per fact, the mean of all possible scores after it, validation if done."""
 
     epoch: int
     seconds: float
@@ -50,7 +51,7 @@ class TrainingResult:
     history: tuple[EpochRecord, ...]
     best_epoch: int
     stopped: str
-    """Why training ended: `epochs` (all done), `patience` (no improvement), `diverged`, or `interrupted`."""
+    """Why training ended: `epochs` (all done), `patience` (no gain), `diverged`, `interrupted` or `dropped`."""
 
     @property
     def seconds(self) -> float:
@@ -60,7 +61,7 @@ class TrainingResult:
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Where a training stands after an epoch: all that it takes to go on as if it had never stopped.
+    """Where a training stands after an epoch: all that it takes to resume as if it had never stopped.
 
     The weights to go back to from a bad epoch are the engine's own here, since an epoch that ended badly is not kept.
     """
@@ -75,7 +76,7 @@ class Checkpointer(Protocol):
     """Puts the state of a training aside, and knows what was put aside before."""
 
     def load(self) -> TrainingState | None:
-        """Return the state to go on from; None to begin at the beginning."""
+        """Return the state to resume from; None to begin at the beginning."""
 
     def is_due(self, epoch: int) -> bool:
         """Whether the state after this epoch is worth keeping."""
@@ -88,10 +89,10 @@ class Callback:
     """Told how training goes; override what is of interest."""
 
     def on_start(self, epochs: int) -> None:
-        """Training begins, of at most so many epochs."""
+        """Training begins, with this maximum number of epochs."""
 
     def on_resume(self, history: tuple[EpochRecord, ...]) -> None:
-        """Training goes on from a checkpoint, these epochs being done; comes after `on_start`."""
+        """Training resumes from a checkpoint, these epochs being done; comes after `on_start`."""
 
     def on_epoch(self, record: EpochRecord) -> None:
         """An epoch has ended."""
@@ -100,54 +101,101 @@ class Callback:
         """Training has ended; the model has its best weights."""
 
 
-class _BestWeights:
-    """The weights of the best epoch so far."""
+class RunInTraining:
+    """One run as the loop sees it: its history, its best epoch, and why it ended."""
 
-    def __init__(self, model: BilinearModel, monitor: str) -> None:
+    def __init__(self, model: BilinearModel, monitor: str, min_gain: float, *, keep_last: bool) -> None:
         if monitor not in MONITORS:
             raise SettingError(f"expected a metric to monitor among {', '.join(MONITORS)}, got {monitor!r}")
-        self.model, self.monitor, self.larger = model, monitor, MONITORS[monitor]
-        self.epoch, self.value = 0, -math.inf if self.larger else math.inf
-        self.weights: State = {}
-
-    def offer(self, epoch: int, value: float) -> bool:
-        if not (value > self.value if self.larger else value < self.value):
-            return False
-        self.epoch, self.value = epoch, value
-        self.weights = _copied(self.model.state_dict())
-        return True
+        self.model, self.monitor, self.sign = model, monitor, 1 if MONITORS[monitor] else -1
+        self.history: list[EpochRecord] = []
+        self.best_epoch, self.best_value = 0, -math.inf
+        """The best validated epoch, and its metric with the sign by which larger is better."""
+        self.best_weights: State = {}
+        self.min_gain, self.gain_epoch, self.gain_value = min_gain, 0, -math.inf
+        self.last_weights = _copied(model.state_dict()) if keep_last else {}
+        self.stopped = ""
 
     def resume(self, state: TrainingState) -> None:
-        best = [record for record in state.history if record.is_best]
-        if best:
-            self.epoch, self.value = best[-1].epoch, best[-1].validation[self.monitor]
-            now = self.model.state_dict()
-            self.weights = {name: weight.to(now[name], copy=True) for name, weight in state.best_weights.items()}
+        """Take up the history and the best weights of a checkpoint, once the model has its weights."""
+        self._keep_last()
+        self.history = list(state.history)
+        now = self.model.state_dict()
+        self.best_weights = {name: weight.to(now[name], copy=True) for name, weight in state.best_weights.items()}
+        for record in self.history:
+            if record.validation:
+                self._gain(record.epoch, self.sign * record.validation[self.monitor])
+            if record.is_best:
+                self.best_epoch, self.best_value = record.epoch, self.sign * record.validation[self.monitor]
 
-    def restore(self) -> None:
-        if self.weights:
-            self.model.load_state_dict(self.weights)
+    def take(self, record: EpochRecord, validate: Validate | None) -> None:
+        """Add an epoch, validated if it is due; one that diverged ends the run and is left out."""
+        if not all(math.isfinite(value) for value in (*record.terms.values(), record.mean_score)):
+            self.stopped = "diverged"
+            self.diverged = record
+            if self.last_weights:
+                self.model.load_state_dict(self.last_weights)
+            return
+        self._keep_last()
+        if validate is not None:
+            metrics = validate(self.model)
+            value = self.sign * metrics[self.monitor]
+            record = replace(record, validation=metrics, is_best=value > self.best_value)
+            self._gain(record.epoch, value)
+            if record.is_best:
+                self.best_epoch, self.best_value = record.epoch, value
+                self.best_weights = _copied(self.model.state_dict())
+        self.history.append(record)
+
+    def _keep_last(self) -> None:
+        for name, weight in self.model.state_dict().items() if self.last_weights else ():
+            self.last_weights[name].copy_(weight)
+
+    def _gain(self, epoch: int, value: float) -> None:
+        before = self.gain_value
+        if value > (before + self.min_gain * abs(before) if math.isfinite(before) else before):
+            self.gain_epoch, self.gain_value = epoch, value
+
+    def result(self) -> TrainingResult:
+        """Leave the model with its best weights, if any epoch was validated."""
+        if self.best_weights:
+            self.model.load_state_dict(self.best_weights)
+        return TrainingResult(tuple(self.history), self.best_epoch or len(self.history), self.stopped)
 
 
-class _LastWeights:
-    """The weights after the last epoch that ended well, to go back to from one that did not."""
+def train(engine: Engine, epochs: int, *, callbacks: Sequence[Callback] = (), **options: Any) -> TrainingResult:
+    """Train one run and leave the model with the weights of the best validated epoch (else the last).
 
-    def __init__(self, model: BilinearModel) -> None:
-        self.model = model
-        self.weights = _copied(model.state_dict())
+    Options are those of `train_runs`. A non-finite loss raises `DivergedError` whose `run` is the result so far; the
+    model then has its best weights, or those of the last epoch that ended well.
+    """
+    runs = start_runs(engine, options.get("monitor", "mrr"), keep_last=options.pop("keep_last", True))
+    (result,) = train_runs(engine, epochs, runs=runs, callbacks=callbacks, **options)
+    for callback in callbacks:
+        callback.on_end(result)
+    if result.stopped == "diverged":
+        raise DivergedError(_advice(runs[0].diverged), run=result)
+    if result.stopped == "interrupted":
+        raise StoppedError(f"training was stopped after epoch {len(result.history)} of {epochs}", run=result)
+    return result
 
-    def keep(self) -> None:
-        for name, weight in self.model.state_dict().items():
-            self.weights[name].copy_(weight)
 
-    def restore(self) -> None:
-        self.model.load_state_dict(self.weights)
+def start_runs(
+    engine: Engine, monitor: str, min_gain: float = 0.0, *, keep_last: bool = False
+) -> list[RunInTraining]:
+    """Return the runs of an engine before their first epoch.
+
+    `min_gain` is the share by which a metric must improve to count for patience; with `keep_last` a run that diverges
+    goes back to the weights of the epoch before, at the price of a copy of them.
+    """
+    return [RunInTraining(model, monitor, min_gain, keep_last=keep_last) for model in engine.models]
 
 
-def train(
+def train_runs(
     engine: Engine,
     epochs: int,
     *,
+    runs: Sequence[RunInTraining] | None = None,
     validate: Validate | None = None,
     validate_every: int = 10,
     monitor: str = "mrr",
@@ -155,70 +203,72 @@ def train(
     callbacks: Sequence[Callback] = (),
     checkpointer: Checkpointer | None = None,
     should_stop: Callable[[], bool] = lambda: False,
-) -> TrainingResult:
-    """Train for some epochs and leave the model with the weights of the best validated one (else the last).
+    drop: Callable[[int, Sequence[RunInTraining]], Iterable[int]] = lambda epoch, active: (),
+) -> list[TrainingResult]:
+    """Train all runs of an engine for some epochs; each ends with the weights of its best validated epoch.
 
-    `patience` stops after so many validations without improvement. A non-finite loss raises `DivergedError` whose
-    `run` is the result so far; the model then has its best weights, or those of the last epoch that ended well.
-    `checkpointer` keeps the state now and then and at the end, and training goes on from what it has kept.
-    `should_stop` is asked after each epoch; where it says yes, the state is kept and `StoppedError` raised.
+    `patience` ends a run after this number of validations without improvement. `checkpointer` keeps the state of a
+    single run now and then and at the end, and training resumes from what it has kept. `should_stop` is asked after
+    each epoch; where it says yes, the state is kept and training ends. `drop` names those of the active runs, by
+    their places, that are to end after an epoch.
     """
     if epochs < 1 or validate_every < 1 or (patience is not None and patience < 1):
         raise SettingError("epochs, validate_every and patience must each be at least 1")
-    best = _BestWeights(engine.model, monitor)
-    history = _resume(engine, best, checkpointer)
-    last = _LastWeights(engine.model)
-    _begin(callbacks, epochs, history)
-
-    def why_stop() -> str:
-        if patience is not None and best.epoch and len(history) - best.epoch >= patience * validate_every:
-            return "patience"
-        return "epochs" if len(history) >= epochs else ""
-
-    while not (stopped := why_stop()):
-        record = _epoch(engine, len(history) + 1)
-        if not all(math.isfinite(value) for value in (*record.terms.values(), record.mean_score)):
-            stopped = "diverged"
-            last.restore()
-            break
-        last.keep()
-        if validate is not None and (record.epoch % validate_every == 0 or record.epoch == epochs):
-            record = _validated(record, validate, best)
-        history.append(record)
-        for callback in callbacks:
-            callback.on_epoch(record)
-        is_asked = should_stop()
-        if checkpointer is not None and (is_asked or why_stop() or checkpointer.is_due(record.epoch)):
-            _keep(checkpointer, TrainingState(engine.state(), best.weights, tuple(history)), must=is_asked)
-        if is_asked:
-            stopped = "interrupted"
-            break
-    best.restore()
-    result = TrainingResult(tuple(history), best.epoch or len(history), stopped)
-    for callback in callbacks:
-        callback.on_end(result)
-    if stopped == "diverged":
-        raise DivergedError(_advice(record), run=result)
-    if stopped == "interrupted":
-        raise StoppedError(f"training was stopped after epoch {len(history)} of {epochs}", run=result)
-    return result
-
-
-def _resume(engine: Engine, best: _BestWeights, checkpointer: Checkpointer | None) -> list[EpochRecord]:
-    """Put back what was kept, if anything was; return the epochs done."""
-    state = None if checkpointer is None else checkpointer.load()
-    if state is None:
-        return []
-    engine.restore(state.engine)
-    best.resume(state)
-    return list(state.history)
-
-
-def _begin(callbacks: Sequence[Callback], epochs: int, history: Sequence[EpochRecord]) -> None:
+    runs = start_runs(engine, monitor) if runs is None else runs
+    done = _resume(engine, runs, checkpointer)
     for callback in callbacks:
         callback.on_start(epochs)
-        if history:
-            callback.on_resume(tuple(history))
+        if done:
+            callback.on_resume(tuple(runs[0].history))
+
+    def why_stop(run: RunInTraining) -> str:
+        if patience is not None and run.gain_epoch and done - run.gain_epoch >= patience * validate_every:
+            return "patience"
+        return "epochs" if done >= epochs else ""
+
+    active = list(runs)
+    while active := _still_active(engine, active, why_stop):
+        done += 1
+        is_due = done % validate_every == 0 or done == epochs
+        for run, record in zip(active, _epoch(engine, done), strict=True):
+            run.take(record, validate if is_due else None)
+            for callback in callbacks if not run.stopped else ():
+                callback.on_epoch(run.history[-1])
+        for place in drop(done, active):
+            active[place].stopped = active[place].stopped or "dropped"
+        if len(runs) == 1 and runs[0].stopped:
+            break
+        is_asked = should_stop()
+        if checkpointer is not None and (is_asked or why_stop(runs[0]) or checkpointer.is_due(done)):
+            (run,) = runs
+            _keep(checkpointer, TrainingState(engine.state(), run.best_weights, tuple(run.history)), must=is_asked)
+        if is_asked:
+            for run in active:
+                run.stopped = "interrupted"
+    return [run.result() for run in runs]
+
+
+def _still_active(
+    engine: Engine, active: list[RunInTraining], why_stop: Callable[[RunInTraining], str]
+) -> list[RunInTraining]:
+    """Return the runs that have not ended, and have the engine continue with these."""
+    for run in active:
+        run.stopped = run.stopped or why_stop(run)
+    stay = [place for place, run in enumerate(active) if not run.stopped]
+    if 0 < len(stay) < len(active):
+        engine.keep(stay)
+    return [active[place] for place in stay]
+
+
+def _resume(engine: Engine, runs: Sequence[RunInTraining], checkpointer: Checkpointer | None) -> int:
+    """Put back what was kept, if anything was; return the number of epochs done."""
+    state = None if checkpointer is None else checkpointer.load()
+    if state is None:
+        return 0
+    (run,) = runs
+    engine.restore(state.engine)
+    run.resume(state)
+    return len(state.history)
 
 
 def _keep(checkpointer: Checkpointer, state: TrainingState, *, must: bool) -> None:
@@ -228,21 +278,20 @@ def _keep(checkpointer: Checkpointer, state: TrainingState, *, must: bool) -> No
     except RunError as error:
         if must:
             raise
-        log.warning("%s; training goes on, and the last checkpoint stays as it was", error)
+        log.warning("%s; training continues, and the last checkpoint stays as it was", error)
 
 
-def _epoch(engine: Engine, epoch: int) -> EpochRecord:
+def _epoch(engine: Engine, epoch: int) -> list[EpochRecord]:
+    """Go once through the facts; of several runs, each has an equal share of the time."""
     start = time.perf_counter()
-    means = {name: float(mean) for name, mean in engine.run_epoch().items()}  # reading them waits for the device
-    seconds = time.perf_counter() - start
-    with evaluating(engine.model):
-        return EpochRecord(epoch, seconds, means, float(engine.model.mean_score()))
-
-
-def _validated(record: EpochRecord, validate: Validate, best: _BestWeights) -> EpochRecord:
-    metrics = validate(best.model)
-    is_best = best.offer(record.epoch, metrics[best.monitor])
-    return EpochRecord(record.epoch, record.seconds, record.terms, record.mean_score, metrics, is_best)
+    found = engine.run_epoch()
+    means = [
+        {name: float(mean) for name, mean in terms.items()} for terms in found
+    ]  # reading them waits for the device
+    seconds = (time.perf_counter() - start) / len(found)
+    return [
+        EpochRecord(epoch, seconds, terms, score) for terms, score in zip(means, engine.mean_scores(), strict=True)
+    ]
 
 
 def _advice(record: EpochRecord) -> str:

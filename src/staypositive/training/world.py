@@ -1,0 +1,114 @@
+"""The processes that train together: torch.distributed's collectives, with what is handed to them counted."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from staypositive.errors import SettingError
+from staypositive.training.device import resolve_device
+
+_BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
+
+
+def is_launched() -> bool:
+    """Whether torchrun, or another launcher of several processes, started this one."""
+    return dist.is_torchelastic_launched() or int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def is_first() -> bool:
+    """Whether this process is the one that speaks and saves: process 0, or a process on its own."""
+    return not is_launched() or os.environ.get("RANK", "0") == "0"
+
+
+def restarts() -> int:
+    """Return how often torchrun has restarted the processes."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+def own_device() -> str:
+    """Return the kind of device that every process of this machine can have for its own: a GPU, or the CPU."""
+    return "cuda" if torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", "1")) else "cpu"
+
+
+class World:
+    """All processes of a training, as one of them sees them.
+
+    `sent` counts the bytes that this process hands to collectives, by purpose: what it sends to others in an
+    exchange, and the tensor itself in a sum (a ring then moves up to twice that).
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.rank, self.size, self.device = dist.get_rank(), dist.get_world_size(), device
+        self.sent: Counter[str] = Counter()
+
+    @property
+    def backend(self) -> str:
+        """The library that carries the bytes: gloo on CPUs, NCCL on GPUs."""
+        return str(dist.get_backend())
+
+    def all_reduce(self, purpose: str, tensor: Tensor) -> Tensor:
+        """Return the sum of all processes' tensors, the same for each of them; the tensor given is overwritten."""
+        if tensor.numel():
+            self.sent[purpose] += tensor.nbytes if self.size > 1 else 0
+            dist.all_reduce(tensor)
+        return tensor
+
+    def exchange(self, purpose: str, rows: Tensor, sends: list[int], receives: list[int]) -> Tensor:
+        """Send so many of the rows to each process, in order, and return what they sent, in order of sender."""
+        others = len(rows) - sends[self.rank]
+        self.sent[purpose] += others * rows[:1].nbytes if len(rows) else 0
+        found = rows.new_empty(sum(receives), *rows.shape[1:])
+        dist.all_to_all_single(found, rows.contiguous(), receives, sends)
+        return found
+
+    def counts(self, purpose: str, sends: Tensor) -> list[int]:
+        """Return how many rows each process will send, given how many it is sent by this one, shape (processes,)."""
+        self.sent[purpose] += sends[1:].nbytes
+        found = torch.empty_like(sends)
+        dist.all_to_all_single(found, sends)
+        return [int(count) for count in found.tolist()]
+
+    def from_first(self, numbers: list[int]) -> list[int]:
+        """Return the numbers that process 0 gives, to every process."""
+        own = torch.tensor(numbers if self.rank == 0 else [], dtype=torch.int64, device=self.device)
+        count = int(self.all_reduce("agreeing", torch.tensor([len(own)], device=self.device)))
+        given = torch.zeros(count, dtype=torch.int64, device=self.device)
+        given[: len(own)] = own
+        return [int(number) for number in self.all_reduce("agreeing", given).tolist()]
+
+    def wait(self) -> None:
+        """Wait until every process is here."""
+        dist.barrier()
+
+
+@contextmanager
+def open_world(device: str = "auto") -> Iterator[World]:
+    """Join the processes that the launcher started: by NCCL where each has a GPU, else by gloo."""
+    place = resolve_device(device)
+    if place.type == "cuda":
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        if local >= torch.cuda.device_count():
+            raise SettingError(
+                f"process {local} of this machine has no GPU of its own (there are {torch.cuda.device_count()}); "
+                "start fewer processes, or use --device cpu"
+            )
+        place = torch.device("cuda", local)
+        torch.cuda.set_device(place)
+    store, rank, size = next(rendezvous("env://"))
+    # torchrun keeps one store through all restarts: each needs its own keys, lest it reads the last one's addresses
+    own = PrefixStore(f"restart {restarts()} of {size}", store)
+    device_id = place if place.type == "cuda" else None
+    dist.init_process_group(_BACKENDS[place.type], store=own, rank=rank, world_size=size, device_id=device_id)
+    try:
+        yield World(place)
+    finally:
+        dist.destroy_process_group()
