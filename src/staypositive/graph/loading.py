@@ -12,8 +12,9 @@ from typing import Any
 from staypositive.errors import DataError, InputError
 from staypositive.graph.catalogue import CATALOGUE
 from staypositive.graph.encoded import read_encoded
+from staypositive.graph.folders import read_folder
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, assemble
-from staypositive.graph.labelled import LabelledTriples
+from staypositive.graph.labelled import LabelledTriples, require_facts
 from staypositive.graph.on_disk import MANIFEST, StreamedGraph, open_streamed
 from staypositive.graph.quality import inspect_graph
 from staypositive.graph.readers import (
@@ -21,16 +22,14 @@ from staypositive.graph.readers import (
     RdfTerms,
     Sparql,
     TableOptions,
+    is_endpoint,
     is_table,
     read_file,
-    read_folder,
     read_sparql,
     read_table,
-    require_facts,
     told,
 )
-from staypositive.graph.readers.sparql import is_endpoint
-from staypositive.graph.splitting import DEFAULT_SPLIT, split_labelled
+from staypositive.graph.splitting import DEFAULT_SPLIT, split_triples
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +49,14 @@ def load_graph(
     """Load a graph by dataset name (`"geo"`, `"WN18AM"`), from a folder of splits, a file, a table or an endpoint.
 
     A folder may also be one that `ingest` made, whose facts stay on disk. A file is triples as text, Parquet or RDF,
-    or a graph that `graph.encoded.write_encoded` wrote as `.npz`. A table is a frame of pandas or polars, an Arrow
-    table, or a NumPy array of shape (n, 3); a mapping of train, valid and test to tables gives the splits. An
-    endpoint is a `Sparql`.
+    of a kind that `register_reader` added, or a graph that `graph.encoded.write_encoded` wrote as `.npz`. A table is
+    a list of triples of labels, a frame of pandas or polars, an Arrow table, or a NumPy array of shape (n, 3); a
+    mapping of train, valid and test to tables gives the splits. An endpoint is a `Sparql`.
 
     `split` (train, valid and test shares, 0.8, 0.1, 0.1 by default) and `seed` apply to what has no splits itself,
     which is split so that train keeps every entity and relation of the facts. `header` says whether text files begin
     with a line of column names; by default that is looked at. `terms` says how RDF terms become labels. `name` is
-    what the graph is called. What is odd about the graph is logged as warnings.
+    what the graph is called. Problems of the data are logged as warnings.
 
     `columns` says which column of text, Parquet or a table is what, by name or by number from 1:
     `{"subject": "Name", "predicate": "Eigenschaft", "object": 3}`; a role that it leaves out is found by its usual
@@ -73,13 +72,13 @@ def load_graph(
             graph = kind(source, options, terms, name)
         else:
             own, whole = _without_splits(source, options, terms)
-            graph = split_labelled(name or own, whole, DEFAULT_SPLIT if split is None else split, seed)
+            graph = split_triples(name or own, whole, None, DEFAULT_SPLIT if split is None else split, seed)
     except DataError as error:
         if error.path is None and isinstance(source, str | os.PathLike):
             raise DataError(str(error), source) from None
         raise
-    odd = [] if isinstance(graph, StreamedGraph) else inspect_graph(graph).lines()  # seen to when it was ingested
-    for line in odd:
+    problems = [] if isinstance(graph, StreamedGraph) else inspect_graph(graph).lines()  # ingesting has seen to them
+    for line in problems:
         log.warning("%s: %s", graph.name, line)
     return graph
 

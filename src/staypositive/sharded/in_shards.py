@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from staypositive.errors import RunError, SettingError
-from staypositive.graph.on_disk.job import Progress, silent
+from staypositive.graph.on_disk import Progress, silent
 from staypositive.models import build_model
 from staypositive.run.checking import largest_weights, parsed, require_bounded
 from staypositive.run.chunks import Table, tensors_in_pieces

@@ -12,14 +12,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from staypositive.errors import SettingError
-from staypositive.graph.on_disk.encoding import encode
+from staypositive.graph.on_disk.encoding import encode, sort
 from staypositive.graph.on_disk.folder import new_folder, require_kernels, write_manifest
 from staypositive.graph.on_disk.graph import StreamedGraph, open_streamed
-from staypositive.graph.on_disk.job import Job, Progress, silent
 from staypositive.graph.on_disk.reading import Reading
 from staypositive.graph.on_disk.shards import find_shards
-from staypositive.graph.on_disk.sorting import sort
-from staypositive.graph.readers.options import ColumnNames, TableOptions
+from staypositive.graph.on_disk.storage import Job, Progress, silent
+from staypositive.graph.readers import ColumnNames, TableOptions
 
 LEAST_MEMORY = 1 << 27
 _UNITS = {"KB": 10, "MB": 20, "GB": 30, "TB": 40}

@@ -1,18 +1,19 @@
-"""Which reader a file has, by the ending of its name: a new kind of file is one line here."""
+"""Which reader a file has, by the ending of its name; `register_reader` adds one for another kind of file."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
-from staypositive.graph.labelled import LabelledTriples, require_labels
-from staypositive.graph.readers.columns import told
-from staypositive.graph.readers.opening import plain_suffix
-from staypositive.graph.readers.options import ColumnNames, TableOptions
-from staypositive.graph.readers.parquet import read_parquet
-from staypositive.graph.readers.rdf import FORMATS, read_rdf
-from staypositive.graph.readers.terms import RdfTerms
+from staypositive.errors import DataError, InputError
+from staypositive.files import sha256_file
+from staypositive.graph.labelled import LabelledTriples, Place, Source, require_labels
+from staypositive.graph.readers.columns import ColumnNames, TableOptions, told
+from staypositive.graph.readers.opening import plain_name
+from staypositive.graph.readers.rdf import FORMATS, RdfTerms, read_rdf
+from staypositive.graph.readers.tables import encode_table, read_parquet
 from staypositive.graph.readers.text import read_text
 
 Reader = Callable[[Path, TableOptions, RdfTerms, str], LabelledTriples]
@@ -32,13 +33,33 @@ def _rdf(path: Path, options: TableOptions, terms: RdfTerms, scope: str) -> Labe
 
 
 READERS: dict[str, Reader] = {
-    ".txt": _text,
-    ".tsv": _text,
-    ".csv": _text,
+    **dict.fromkeys((".txt", ".tsv", ".csv"), _text),
     ".parquet": _parquet,
     **dict.fromkeys(FORMATS, _rdf),
 }
 """Readers by ending, packing (.gz, .zst) left out; a file with any other ending is read as tab-separated text."""
+
+
+def register_reader(suffixes: str | Iterable[str], read: Callable[[Path], Any]) -> None:
+    """Read files whose names end in `suffixes` by `read`, wherever triples are read: in `load_graph`, say.
+
+    `read` takes a path, as it is on disk even where packed, and returns what `load_graph` takes as a table: a list of
+    triples, a frame, or an array. The longest ending that fits counts; `del READERS[suffix]` takes it back.
+    """
+
+    def reader(path: Path, options: TableOptions, terms: RdfTerms, scope: str) -> LabelledTriples:
+        try:
+            table, source = read(path), Source(path.name, sha256_file(path), 0)
+            return encode_table(table, source, options, Place(path, "row"))
+        except DataError:
+            raise
+        except (InputError, OSError) as error:
+            raise DataError(str(error), path) from error
+
+    for suffix in [suffixes] if isinstance(suffixes, str) else suffixes:
+        if not suffix.startswith(".") or suffix != suffix.lower():
+            raise InputError(f"the ending of a file's name begins with a dot, in lower case; got {suffix!r}")
+        READERS[suffix] = reader
 
 
 def read_triples(
@@ -61,5 +82,6 @@ def read_triples(
 
 def read_file(path: Path, options: TableOptions, terms: RdfTerms | None = None, scope: str = "") -> LabelledTriples:
     """Read one file of triples as `read_triples` does; `scope` stands before the numbers of blank nodes."""
-    reader = READERS.get(plain_suffix(path), _text)
-    return told(require_labels(reader(path, options, terms or RdfTerms(), scope)))
+    name = plain_name(path)[1:]  # a name that is nothing but an ending has none
+    suffix = max((suffix for suffix in READERS if name.endswith(suffix)), key=len, default=".txt")
+    return told(require_labels(READERS[suffix](path, options, terms or RdfTerms(), scope)))

@@ -6,19 +6,20 @@ import http.client
 import json
 import logging
 import re
+import socket
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from staypositive.errors import DownloadError, InputError, SettingError, StayPositiveError
 from staypositive.graph.labelled import LabelledTriples, Place, require_labels
-from staypositive.graph.readers.deadline import Deadline
-from staypositive.graph.readers.rdf import add_quads, import_pyoxigraph
-from staypositive.graph.readers.tables import find_columns
-from staypositive.graph.readers.terms import RdfTerms, Statements, literal_label
+from staypositive.graph.readers.columns import find_columns
+from staypositive.graph.readers.rdf import RdfTerms, Statements, add_quads, import_pyoxigraph, literal_label
 from staypositive.version import __version__
 
 log = logging.getLogger(__name__)
@@ -128,7 +129,8 @@ def _post(asked: Sparql, query: str) -> bytes:
                 if error.code not in _AGAIN:
                     raise DownloadError(f"{asked.endpoint} {said}") from None
             except http.client.IncompleteRead as error:
-                said = f"cut its answer short: {_cut(error)}; ask for smaller pages"
+                more = "" if error.expected is None else f", and {error.expected:,} more were announced"
+                said = f"cut its answer short: {len(error.partial):,} bytes came{more}; ask for smaller pages"
             except (OSError, http.client.HTTPException) as error:
                 said = f"cannot be reached: {getattr(error, 'reason', error)}"
             if deadline.is_over:
@@ -144,11 +146,6 @@ def _whole(answer: http.client.HTTPResponse, endpoint: str) -> bytes:
     if answer.length:  # bytes that were announced and did not come
         raise http.client.IncompleteRead(body, answer.length)
     return body
-
-
-def _cut(error: http.client.IncompleteRead) -> str:
-    came = f"{len(error.partial):,} bytes came"
-    return came if error.expected is None else f"{came}, and {error.expected:,} more were announced"
 
 
 def _excerpt(error: urllib.error.HTTPError) -> str:
@@ -191,3 +188,70 @@ def _text(value: dict[str, str]) -> str:
 def _add_triples(answer: bytes, statements: Statements) -> None:
     library = import_pyoxigraph()
     add_quads(library.parse(answer, format=library.RdfFormat.N_TRIPLES), statements)
+
+
+class Deadline:
+    """Shuts every connection made through its `opener` once `seconds` have passed, whatever they are doing.
+
+    The timeout of a socket begins anew with every byte, and so bounds nothing.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.monotonic() + seconds
+        self.opener = urllib.request.build_opener(_Watched(self))
+        self._ends: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(seconds, self._shut)
+        self._timer.daemon = True
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.end
+
+    def __enter__(self) -> Deadline:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._timer.cancel()
+        with self._lock:
+            for end in self._ends:
+                end.close()
+            self._ends = []
+
+    def connect(self, address: tuple[str, int], *given: Any, **named: Any) -> socket.socket:
+        """Make a connection, and keep another handle of it, since TLS takes the first over."""
+        made = socket.create_connection(address, max(1e-3, self.end - time.monotonic()))
+        with self._lock:
+            self._ends.append(made.dup())
+        if self.is_over:
+            self._shut()
+        return made
+
+    def _shut(self) -> None:
+        with self._lock:
+            for end in self._ends:
+                with suppress(OSError):  # gone already
+                    end.shutdown(socket.SHUT_RDWR)
+
+
+class _Watched(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Makes connections that a deadline shuts."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        super().__init__()
+        self.deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self._open(http.client.HTTPConnection, req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self._open(http.client.HTTPSConnection, req)
+
+    def _open(self, kind: Any, request: urllib.request.Request) -> http.client.HTTPResponse:
+        def make(*given: Any, **named: Any) -> Any:
+            connection = kind(*given, **named)
+            connection._create_connection = self.deadline.connect  # an attribute so that it can be replaced
+            return connection
+
+        return self.do_open(make, request)
