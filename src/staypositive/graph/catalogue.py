@@ -20,7 +20,6 @@ from staypositive.graph.readers import TableOptions
 
 MIRROR_VARIABLE = "STAYPOSITIVE_MIRROR"
 CACHE_VARIABLE = "STAYPOSITIVE_CACHE"
-_GEO_FOLDER = Path(__file__).parent / "geo"
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Dataset:
         if self.base:
             return drop_unseen(find_dataset(self.base).load(), name=self.name)
         if not self.files:
-            return read_folder(_GEO_FOLDER, header=False, name=self.name)
+            return read_folder(Path(__file__).parent / "geo", header=False, name=self.name)
         paths = self.fetch_all()
         made_from = [self.name, *(file.sha256 for file in self.files)]
         return cached(cache_folder() / "encoded", made_from, lambda: self.parse(paths))
@@ -72,9 +71,15 @@ class Dataset:
     def fetch(self, file: RemoteFile) -> Path:
         """Return a checked local copy of one file: the mirror's, the cache's, or a fresh download."""
         mirror = os.environ.get(MIRROR_VARIABLE)
-        if mirror:
-            return _from_mirror(Path(mirror) / self.folder / file.name, file)
-        return _download(f"{self.address}/{file.name}", cache_folder() / self.folder, file)
+        if not mirror:
+            return _download(f"{self.address}/{file.name}", cache_folder() / self.folder, file)
+        path = Path(mirror) / self.folder / file.name
+        if not path.is_file():
+            raise DownloadError(f"the mirror in {MIRROR_VARIABLE} has no {path}; unset the variable to download it")
+        found = sha256_file(path)
+        if found != file.sha256:
+            raise DownloadError(f"{path} is not the pinned file: expected SHA-256 {file.sha256}, found {found}")
+        return path
 
     @property
     def folder(self) -> str:
@@ -91,20 +96,10 @@ def cache_folder() -> Path:
 
 def find_dataset(name: str) -> Dataset:
     """Return the dataset of that name, whatever the case."""
-    try:
-        return CATALOGUE[name.casefold()]
-    except KeyError:
+    if name.casefold() not in CATALOGUE:
         known = ", ".join(dataset.name for dataset in CATALOGUE.values())
-        raise InputError(f"no dataset is called {name!r}; known: {known}") from None
-
-
-def _from_mirror(path: Path, file: RemoteFile) -> Path:
-    if not path.is_file():
-        raise DownloadError(f"the mirror in {MIRROR_VARIABLE} has no {path}; unset the variable to download it")
-    found = sha256_file(path)
-    if found != file.sha256:
-        raise DownloadError(f"{path} is not the pinned file: expected SHA-256 {file.sha256}, found {found}")
-    return path
+        raise InputError(f"no dataset is called {name!r}; known: {known}")
+    return CATALOGUE[name.casefold()]
 
 
 def _download(url: str, folder: Path, file: RemoteFile) -> Path:

@@ -73,7 +73,7 @@ def _join(parts: Sequence[LabelledTriples], names: Sequence[str]) -> LabelledTri
         signs = np.full(len(part), sign, dtype=np.int8) if part.signs is None else part.signs
         weights = np.ones(len(part), dtype=np.float32) if part.weights is None and have_weights else part.weights
         encoder.add(part.columns, part.lines, signs, weights)
-    return encoder.finish(parts[0].source)
+    return encoder.finish(parts[0].source.name)
 
 
 def _find(folder: Path, stem: str) -> Path | None:

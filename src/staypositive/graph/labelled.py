@@ -127,12 +127,12 @@ class Encoder:
         else:
             self._lines.append(lines)
 
-    def finish(self, source: Source | str, notes: Sequence[str] = ()) -> LabelledTriples:
-        """Return all rows; a name becomes a source whose hash is of their labels and numbers."""
-        if isinstance(source, str):
+    def finish(self, name: str, sha256: str = "", notes: Sequence[str] = ()) -> LabelledTriples:
+        """Return all rows; what has no hash, not being a file, gets that of its labels and numbers."""
+        if not sha256:
             text = "\n".join([*self.entities, "", *self.relations]).encode("utf-8", "surrogatepass")
-            numbers = [piece.tobytes() for pieces in self._pieces for piece in pieces]
-            source = Source(source, sha256_bytes(text + b"".join(numbers)), self.rows)
+            sha256 = sha256_bytes(text + b"".join(piece.tobytes() for pieces in self._pieces for piece in pieces))
+        source = Source(name, sha256, self.rows)
         ids, signs, weights = (np.concatenate(pieces) if pieces else None for pieces in self._pieces)
         ids = np.empty((0, 3), dtype=np.int32) if ids is None else ids
         lines: Sequence[int] = self._lines[0] if len(self._lines) == 1 else [n for part in self._lines for n in part]

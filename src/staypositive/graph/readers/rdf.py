@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from staypositive.errors import DataError, InputError
-from staypositive.graph.labelled import Encoder, LabelledTriples, Place, Source
+from staypositive.graph.labelled import Encoder, LabelledTriples, Place
 from staypositive.graph.readers.opening import Opened, opened, plain_suffix
 
 FORMATS = {
@@ -58,13 +58,16 @@ class Statements:
 
     def __init__(self, place: Place, terms: RdfTerms, scope: str = "") -> None:
         self.encoder, self.terms = Encoder(place), terms
-        self.scope = scope
-        """Blank nodes of different files are different: each file names its own."""
         self.left_out = {"literal": 0, "blank node": 0, "triple term": 0}
         self.seen = 0
-        self._blank: dict[str, str] = {}
+        self.next_document(scope)
         self._rows: list[tuple[str, str, str]] = []
         self._numbers: list[int] = []
+
+    def next_document(self, scope: str) -> None:
+        """Begin a document, whose blank nodes are its own: `scope` stands before their numbers."""
+        self.scope = scope
+        self._blank: dict[str, str] = {}
 
     def add(self, head: tuple[str, str], relation: str, tail: tuple[str, str]) -> None:
         """Take a statement; a term is its kind (iri, blank, literal or triple) and its text."""
@@ -86,10 +89,6 @@ class Statements:
             return text
         return self._blank.setdefault(text, f"_:{self.scope}b{len(self._blank) + 1}")
 
-    def next_document(self, scope: str) -> None:
-        """Begin another document: its blank nodes are other ones."""
-        self.scope, self._blank = scope, {}
-
     def _flush(self) -> None:
         if self._rows:
             heads, relations, tails = zip(*self._rows, strict=True)
@@ -98,8 +97,10 @@ class Statements:
             self.encoder.add((heads, relations, tails), range(first, last + 1) if whole else self._numbers)
             self._rows, self._numbers = [], []
 
-    def finish(self, source: Source | str, declared: Mapping[str, str], notes: list[str]) -> LabelledTriples:
-        """Return what was gathered, with a note of what was left out; a name makes a source of its own."""
+    def finish(
+        self, name: str, sha256: str, declared: Mapping[str, str], notes: Sequence[str] = ()
+    ) -> LabelledTriples:
+        """Return what was gathered, with a note of what was left out."""
         self._flush()
         if not self.encoder.rows:
             why = "; ".join(self._notes())
@@ -107,8 +108,7 @@ class Statements:
         chosen = declared if self.terms.prefixes is True else self.terms.prefixes or {}
         self.encoder.entities = _shortened(self.encoder.entities, chosen)
         self.encoder.relations = _shortened(self.encoder.relations, chosen)
-        source = source if isinstance(source, str) else replace(source, rows=self.encoder.rows)
-        return self.encoder.finish(source, [*notes, *self._notes()])
+        return self.encoder.finish(name, sha256, [*notes, *self._notes()])
 
     def _notes(self) -> list[str]:
         return [f"{n:,} statements with a {kind} left out" for kind, n in self.left_out.items() if n]
@@ -150,8 +150,7 @@ def read_rdf(path: Path, terms: RdfTerms, scope: str = "") -> LabelledTriples:
             raise DataError(f"not valid RDF: {error.msg}", path, error.lineno) from None
         except (OSError, DataError) as error:
             raise stream.failure or error from None
-        declared = dict(parser.prefixes)
-        return statements.finish(Source(path.name, stream.sha256(), 0), declared, [])
+        return statements.finish(path.name, stream.sha256(), dict(parser.prefixes))
 
 
 class PlainEntities:
@@ -175,7 +174,6 @@ class PlainEntities:
 
 
 def add_quads(quads: Iterable[Any], statements: Statements) -> None:
-    """Hand the statements that pyoxigraph parsed on."""
     library = import_pyoxigraph()
     iri, blank, literal = library.NamedNode, library.BlankNode, library.Literal
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from staypositive.errors import DataError, InputError
 from staypositive.files import sha256_file
-from staypositive.graph.labelled import LabelledTriples, Place, Source, require_labels
+from staypositive.graph.labelled import LabelledTriples, Place, require_labels
 from staypositive.graph.readers.columns import ColumnNames, TableOptions, told
 from staypositive.graph.readers.opening import plain_name
 from staypositive.graph.readers.rdf import FORMATS, RdfTerms, read_rdf
@@ -49,8 +49,7 @@ def register_reader(suffixes: str | Iterable[str], read: Callable[[Path], Any]) 
 
     def reader(path: Path, options: TableOptions, terms: RdfTerms, scope: str) -> LabelledTriples:
         try:
-            table, source = read(path), Source(path.name, sha256_file(path), 0)
-            return encode_table(table, source, options, Place(path, "row"))
+            return encode_table(read(path), path.name, sha256_file(path), options, Place(path, "row"))
         except DataError:
             raise
         except (InputError, OSError) as error:

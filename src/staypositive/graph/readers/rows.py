@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from staypositive.errors import InputError
-from staypositive.graph.labelled import SKIP_HINT, Encoder, LabelledTriples, Place, Source, require_labels
+from staypositive.graph.labelled import SKIP_HINT, Encoder, LabelledTriples, Place, require_labels
 from staypositive.graph.readers.columns import SIGNS, Places, TableOptions, describe
 
 Piece = tuple[Sequence[Sequence[Any]], Sequence[int]]
@@ -54,20 +54,19 @@ def refuse_row(encoder: Encoder, triple: Sequence[Any], lines: Sequence[int], ro
     """Raise the fault of a row, unless some row before it, or itself, has a label that is blank."""
     upto = [cells[: row + 1] for cells in triple]
     encoder.add(tuple(upto), lines[: row + 1])
-    require_labels(encoder.finish(Source("", "", 0)))
+    require_labels(encoder.finish(""))
     raise encoder.place.error(said, int(lines[row]))
 
 
 def finish_rows(
-    encoder: Encoder, source: Source | str, names: Sequence[object], places: Places, options: TableOptions
+    encoder: Encoder, name: str, sha256: str, names: Sequence[object], places: Places, options: TableOptions
 ) -> LabelledTriples:
     """Return all rows of a table, with a note of how they were read; without names there is nothing to tell."""
     notes = options.note(encoder.left_out)
     if not encoder.rows:
         said = f"the table has no rows{f' ({notes[0]})' if notes else ''}; expected a triple in each"
         raise encoder.place.error(said) if encoder.place.path else InputError(said)
-    source = source if isinstance(source, str) else dataclasses.replace(source, rows=encoder.rows)
-    found = encoder.finish(source, notes)
+    found = encoder.finish(name, sha256, notes)
     return dataclasses.replace(found, layout=describe(names, places, found.triple(0)) if names else "")
 
 

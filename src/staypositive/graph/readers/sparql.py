@@ -14,6 +14,7 @@ import urllib.parse
 import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from staypositive.errors import DownloadError, InputError, SettingError, StayPositiveError
@@ -67,16 +68,18 @@ class Sparql:
     @property
     def has_own_limit(self) -> bool:
         """Whether the query says itself which rows it wants."""
-        return re.search(r"\b(LIMIT|OFFSET)\b", self.query.rpartition("}")[2], re.IGNORECASE) is not None
+        return self._ends_with(r"\b(LIMIT|OFFSET)\b")
+
+    @property
+    def is_ordered(self) -> bool:
+        return self._ends_with(r"\bORDER\s+BY\b")
+
+    def _ends_with(self, clause: str) -> bool:
+        return re.search(clause, self.query.rpartition("}")[2], re.IGNORECASE) is not None
 
     def at(self, offset: int) -> str:
         """Return the query for the page from some row on."""
         return self.query if self.has_own_limit else f"{self.query.rstrip()}\nLIMIT {self.page} OFFSET {offset}"
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether the query states an order."""
-        return re.search(r"\bORDER\s+BY\b", self.query.rpartition("}")[2], re.IGNORECASE) is not None
 
 
 def is_endpoint(source: object) -> bool:
@@ -107,7 +110,7 @@ def read_sparql(asked: Sparql, terms: RdfTerms | None = None) -> LabelledTriples
         offset += received if asked.form == "SELECT" else asked.page  # an endpoint may give fewer rows than asked for
     several = pages > 2 and not asked.is_ordered
     notes = [f"read in {pages - 1} pages without ORDER BY: the endpoint must keep one order"] if several else []
-    return require_labels(statements.finish(asked.endpoint, {}, notes))
+    return require_labels(statements.finish(asked.endpoint, "", {}, notes))
 
 
 def _post(asked: Sparql, query: str) -> bytes:
@@ -125,7 +128,10 @@ def _post(asked: Sparql, query: str) -> bytes:
                     return body
                 said = "did not answer"
             except urllib.error.HTTPError as error:
-                said = f"answered {error.code}: {_excerpt(error)}"
+                excerpt = ""
+                with suppress(OSError, http.client.HTTPException):
+                    excerpt = error.read(300).decode("utf-8", "replace").strip()
+                said = f"answered {error.code}: {excerpt or error.reason}"
                 if error.code not in _AGAIN:
                     raise DownloadError(f"{asked.endpoint} {said}") from None
             except http.client.IncompleteRead as error:
@@ -146,13 +152,6 @@ def _whole(answer: http.client.HTTPResponse, endpoint: str) -> bytes:
     if answer.length:  # bytes that were announced and did not come
         raise http.client.IncompleteRead(body, answer.length)
     return body
-
-
-def _excerpt(error: urllib.error.HTTPError) -> str:
-    try:
-        return error.read(300).decode("utf-8", "replace").strip() or str(error.reason)
-    except (OSError, http.client.HTTPException):
-        return str(error.reason)
 
 
 def _add_bindings(answer: bytes, statements: Statements) -> None:
@@ -190,15 +189,16 @@ def _add_triples(answer: bytes, statements: Statements) -> None:
     add_quads(library.parse(answer, format=library.RdfFormat.N_TRIPLES), statements)
 
 
-class Deadline:
+class Deadline(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
     """Shuts every connection made through its `opener` once `seconds` have passed, whatever they are doing.
 
     The timeout of a socket begins anew with every byte, and so bounds nothing.
     """
 
     def __init__(self, seconds: float) -> None:
+        super().__init__()
         self.end = time.monotonic() + seconds
-        self.opener = urllib.request.build_opener(_Watched(self))
+        self.opener = urllib.request.build_opener(self)
         self._ends: list[socket.socket] = []
         self._lock = threading.Lock()
         self._timer = threading.Timer(seconds, self._shut)
@@ -219,7 +219,18 @@ class Deadline:
                 end.close()
             self._ends = []
 
-    def connect(self, address: tuple[str, int], *given: Any, **named: Any) -> socket.socket:
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(self._connection, http.client.HTTPConnection), req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(self._connection, http.client.HTTPSConnection), req)
+
+    def _connection(self, kind: Any, *given: Any, **named: Any) -> Any:
+        connection = kind(*given, **named)
+        connection._create_connection = self._connect  # an attribute so that it can be replaced
+        return connection
+
+    def _connect(self, address: tuple[str, int], *given: Any, **named: Any) -> socket.socket:
         """Make a connection, and keep another handle of it, since TLS takes the first over."""
         made = socket.create_connection(address, max(1e-3, self.end - time.monotonic()))
         with self._lock:
@@ -233,25 +244,3 @@ class Deadline:
             for end in self._ends:
                 with suppress(OSError):  # gone already
                     end.shutdown(socket.SHUT_RDWR)
-
-
-class _Watched(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Makes connections that a deadline shuts."""
-
-    def __init__(self, deadline: Deadline) -> None:
-        super().__init__()
-        self.deadline = deadline
-
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self._open(http.client.HTTPConnection, req)
-
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self._open(http.client.HTTPSConnection, req)
-
-    def _open(self, kind: Any, request: urllib.request.Request) -> http.client.HTTPResponse:
-        def make(*given: Any, **named: Any) -> Any:
-            connection = kind(*given, **named)
-            connection._create_connection = self.deadline.connect  # an attribute so that it can be replaced
-            return connection
-
-        return self.do_open(make, request)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError
 from staypositive.files import sha256_file
-from staypositive.graph.labelled import ROLES, Encoder, LabelledTriples, Place, Source, require_labels
+from staypositive.graph.labelled import ROLES, Encoder, LabelledTriples, Place, require_labels
 from staypositive.graph.readers.columns import Places, TableOptions, find_columns, folded, told
 from staypositive.graph.readers.opening import require_modest
 from staypositive.graph.readers.rows import add_rows, finish_rows, labels_of
@@ -34,17 +34,17 @@ def is_table(source: object) -> bool:
 
 def read_table(source: Any, name: str = "a table in memory", options: TableOptions | None = None) -> LabelledTriples:
     """Read a frame of pandas or polars, an Arrow table, an array of shape (n, 3), or a list of triples."""
-    return told(require_labels(encode_table(source, name, options or TableOptions(), Place(unit="row"))))
+    return told(require_labels(encode_table(source, name, "", options or TableOptions(), Place(unit="row"))))
 
 
-def encode_table(table: Any, source: Source | str, options: TableOptions, place: Place) -> LabelledTriples:
+def encode_table(table: Any, name: str, sha256: str, options: TableOptions, place: Place) -> LabelledTriples:
     """Return the triples of a table, whose labels are yet to be checked."""
     names, column = _opened(table)
     encoder = Encoder(place)
     places = find_columns(names, options.columns)
     _add(names, column, places, encoder, options)
     has_names = hasattr(table, "columns") or bool(options.columns)
-    return finish_rows(encoder, source, names if has_names else (), places, options)
+    return finish_rows(encoder, name, sha256, names if has_names else (), places, options)
 
 
 def _opened(source: Any) -> tuple[Sequence[object], Column]:
@@ -108,9 +108,8 @@ def read_parquet(path: Path, options: TableOptions) -> LabelledTriples:
         return names, places
 
     taken = list(parquet_batches(path, options, ROWS, take, is_whole=True))
-    source = Source(path.name, sha256_file(path), 0)
     names, places = taken[0] if taken else ([], Places((0, 1, 2)))
-    return finish_rows(encoder, source, names, places, options)
+    return finish_rows(encoder, path.name, sha256_file(path), names, places, options)
 
 
 def parquet_batches(

@@ -19,7 +19,7 @@ from typing import NoReturn
 import numpy as np
 
 from staypositive.errors import DataError, InputError
-from staypositive.graph.labelled import Encoder, LabelledTriples, Place, Source, require_labels
+from staypositive.graph.labelled import Encoder, LabelledTriples, Place, require_labels
 from staypositive.graph.readers.columns import (
     ALL_FAMILIES,
     SIGNS,
@@ -124,7 +124,7 @@ class _Reading:
         if not encoder.rows or layout is None:
             why = f" ({notes[0]})" if notes else "; expected one line `head<TAB>relation<TAB>tail` each"
             raise DataError(f"no triples here{why}", self.path)
-        found = encoder.finish(Source(self.path.name, sha256, encoder.rows))
+        found = encoder.finish(self.path.name, sha256)
         is_named = bool(self.names or self.options.columns)
         told = describe(layout.names, layout.places, found.triple(0)) if is_named else ""
         if self.options.header is None and not self.names:
@@ -141,7 +141,7 @@ class _Reading:
 
     def _refuse(self, columns: Sequence[Sequence[str]], line: int, width: int) -> NoReturn:
         """Name a row that is too wide or too narrow, unless a row before it has a blank label."""
-        require_labels(self.encoder.finish(Source("", "", 0)))
+        require_labels(self.encoder.finish(""))
         said = f"expected {width} columns as in the first row, found {len(columns)}"
         if len(columns) not in (3, 4, width):
             kind = "comma" if plain_suffix(self.path) == ".csv" else "tab"
