@@ -58,7 +58,6 @@ class Dataset:
         return cached(cache_folder() / "encoded", made_from, lambda: self.parse(paths))
 
     def fetch_all(self) -> dict[str, list[Path]]:
-        """Return checked local copies of the files of each split."""
         paths: dict[str, list[Path]] = {}
         for file in self.files:
             paths.setdefault(file.split, []).append(self.fetch(file))
@@ -95,7 +94,6 @@ def cache_folder() -> Path:
 
 
 def find_dataset(name: str) -> Dataset:
-    """Return the dataset of that name, whatever the case."""
     if name.casefold() not in CATALOGUE:
         known = ", ".join(dataset.name for dataset in CATALOGUE.values())
         raise InputError(f"no dataset is called {name!r}; known: {known}")

@@ -12,8 +12,7 @@ from staypositive.errors import DataError, InputError
 from staypositive.files import write_atomic
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Split, assemble
 from staypositive.graph.labelled import Encoder, LabelledTriples, require_facts
-from staypositive.graph.readers import READERS, RdfTerms, TableOptions, looks_like_header, read_file
-from staypositive.graph.readers.opening import PACKED
+from staypositive.graph.readers import PACKED, READERS, RdfTerms, TableOptions, looks_like_header, read_file
 
 
 def read_folder(

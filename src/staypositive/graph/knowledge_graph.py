@@ -67,7 +67,6 @@ class Split:
 
     @property
     def facts(self) -> Triples:
-        """The triples that are true."""
         return self.triples if self.labels is None else self.triples[self.labels > 0]
 
     @property
@@ -77,12 +76,10 @@ class Split:
 
     @property
     def n_facts(self) -> int:
-        """The number of triples that are true."""
         return len(self) if self.labels is None else int((self.labels > 0).sum())
 
     @property
     def falsehoods(self) -> Triples:
-        """The triples labelled false."""
         return self.triples[self.signs < 0]
 
     @property
@@ -90,7 +87,6 @@ class Split:
         return self.labels is not None and bool((self.labels < 0).any())
 
     def first(self, most: int) -> Triples:
-        """Return the first `most` triples."""
         return self.triples[:most]
 
     def take(self, keep: NDArray[np.bool_]) -> Split:
@@ -138,7 +134,6 @@ class KnowledgeGraph:
                 raise InputError(f"split {name!r} of graph {self.name!r} has an id outside the vocabularies")
 
     def split(self, name: str) -> Split:
-        """Return the split of that name: train, valid or test."""
         if name not in SPLITS:
             raise InputError(f"expected a split among {', '.join(SPLITS)}, got {name!r}")
         split = getattr(self, name)
@@ -156,7 +151,6 @@ class KnowledgeGraph:
 
     @property
     def seen_relations(self) -> NDArray[np.bool_]:
-        """A mask of the relations that some training triple has."""
         return np.bincount(self.train.triples[:, 1], minlength=len(self.relations)) > 0
 
     def has_unseen(self, triples: Triples) -> NDArray[np.bool_]:
@@ -213,7 +207,6 @@ class KnowledgeGraph:
         return cls(name, *vocabularies, train, valid, test, kept, tuple(notes))
 
     def counts(self) -> dict[str, int]:
-        """Return the sizes that papers quote."""
         sizes = {"entities": len(self.entities), "relations": len(self.relations)}
         return sizes | {name: len(self.split(name)) for name in SPLITS}
 

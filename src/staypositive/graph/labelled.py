@@ -83,7 +83,6 @@ class LabelledTriples:
 
     @property
     def columns(self) -> Columns:
-        """Heads, relations and tails by label."""
         heads, relations, tails = (
             [labels[i] for i in self.ids[:, column].tolist()]
             for column, labels in enumerate((self.entities, self.relations, self.entities))
@@ -91,7 +90,6 @@ class LabelledTriples:
         return heads, relations, tails
 
     def triple(self, row: int) -> tuple[str, str, str]:
-        """Return the labels of one row."""
         head, relation, tail = self.ids[row].tolist()
         return self.entities[head], self.relations[relation], self.entities[tail]
 
@@ -114,7 +112,6 @@ class Encoder:
     def add(
         self, columns: Columns, lines: Sequence[int], signs: Signs | None = None, weights: Weights | None = None
     ) -> None:
-        """Take some rows, given by label."""
         vocabularies = (self.entities, self.relations, self.entities)
         ids = np.column_stack([_numbers(own, known) for own, known in zip(columns, vocabularies, strict=True)])
         for kept, piece, dtype in zip(self._pieces, (ids, signs, weights), ("i4", "i1", "f4"), strict=True):
@@ -169,7 +166,6 @@ def require_facts(part: LabelledTriples) -> None:
 
 
 def from_columns(columns: Columns, signs: Signs | None = None, weights: Weights | None = None) -> LabelledTriples:
-    """Return triples given by label in memory."""
     encoder = Encoder(Place(unit="row"))
     encoder.add(columns, range(1, len(columns[0]) + 1), signs, weights)
     return encoder.finish("facts given by label")

@@ -54,7 +54,6 @@ class GraphReport:
         return said
 
     def as_dict(self) -> dict[str, dict[str, int]]:
-        """Return the counts for a JSON file."""
         return asdict(self)
 
 

@@ -59,7 +59,6 @@ class Vocabulary(Sequence[str]):
         return number
 
     def ids(self, labels: Iterable[str]) -> NDArray[np.int64]:
-        """Return the ids of many labels."""
         return np.fromiter(map(self.id, labels), dtype=np.int64)
 
     def nearest(self, label: str, most: int = 3) -> list[str]:

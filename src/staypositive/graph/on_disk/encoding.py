@@ -64,7 +64,7 @@ def _lookup(kind: str, stored: StoredArray, first: int, last: int) -> Callable[[
     span = int(hashes[-1] - hashes[0])
     shift = max(0, span.bit_length() - (last - first).bit_length())
     starts = np.zeros((span >> shift) + 2, dtype=np.int64)
-    kernels.bucket_starts(hashes, hashes[0], shift, starts)
+    np.cumsum(np.bincount((hashes - hashes[0]) >> shift), out=starts[1:])
 
     def encode_cells(cells: NDArray[np.int64]) -> None:
         for column in COLUMNS[kind]:

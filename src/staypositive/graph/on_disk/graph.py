@@ -33,11 +33,9 @@ class StreamedSplit(Split):
 
     @cached_property
     def triples(self) -> Triples:
-        """All triples, in memory."""
         return self.stored.read(0, len(self)).astype(np.int64)
 
     def first(self, most: int) -> Triples:
-        """Return the first triples, `most` of them at most."""
         return self.stored.read(0, most).astype(np.int64)
 
 

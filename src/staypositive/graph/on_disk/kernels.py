@@ -104,21 +104,11 @@ def unseen(hashes: Any, checks: Any, table: Any, found: Any) -> int:
 
 @njit(cache=True, nogil=True)
 def gather_bytes(data: Any, starts: Any, lengths: Any, out: Any) -> None:
-    """Put labels one behind another."""
     place = 0
     for i in range(starts.shape[0]):
         for k in range(lengths[i]):
             out[place + k] = data[starts[i] + k]
         place += lengths[i]
-
-
-@njit(cache=True, nogil=True)
-def bucket_starts(hashes: Any, first: Any, shift: int, starts: Any) -> None:
-    """Fill where each bucket of sorted hashes begins; a bucket is `(hash - first) >> shift`."""
-    for i in range(hashes.shape[0]):
-        starts[((hashes[i] - first) >> shift) + 1] += 1
-    for bucket in range(1, starts.shape[0]):
-        starts[bucket] += starts[bucket - 1]
 
 
 @njit(cache=True, nogil=True)
@@ -142,21 +132,6 @@ def hash_triples(triples: Any, n_entities: Any, n_relations: Any, keys: Any) -> 
     for i in range(triples.shape[0]):
         head, relation, tail = np.uint64(triples[i, 0]), np.uint64(triples[i, 1]), np.uint64(triples[i, 2])
         keys[i] = _mixed((head * np.uint64(n_relations) + relation) * np.uint64(n_entities) + tail)
-
-
-@njit(cache=True, nogil=True)
-def group_rows(parts: Any, ends: Any, order: Any) -> None:
-    """Fill the order that brings rows of one part together, parts ascending; `ends` becomes where each part ends."""
-    for i in range(parts.shape[0]):
-        ends[parts[i]] += 1
-    for part in range(1, ends.shape[0]):
-        ends[part] += ends[part - 1]
-    for i in range(parts.shape[0] - 1, -1, -1):
-        ends[parts[i]] -= 1
-        order[ends[parts[i]]] = i
-    for part in range(ends.shape[0] - 1):
-        ends[part] = ends[part + 1]
-    ends[-1] = parts.shape[0]
 
 
 @njit(cache=True, nogil=True)

@@ -52,7 +52,6 @@ class Labels:
     lengths: NDArray[Any]
 
     def take(self, rows: NDArray[np.int64]) -> Labels:
-        """Return the labels of some rows, one behind another."""
         from staypositive.graph.on_disk import kernels
 
         lengths = self.lengths[rows].astype(np.int64)
@@ -80,7 +79,6 @@ class Piece:
     """Whether the first row is the first of its file, and was not looked up in any list of names."""
 
     def refuse(self, column: int, row: int, what: str) -> DataError:
-        """Return the error about one cell."""
         if self.labels is not None and self.place.unit == "line":  # blank lines are no rows, so lines are counted
             cell = self.labels[column]
             row = int(np.count_nonzero(cell.data[: cell.starts[row]] == ord("\n")))
@@ -89,7 +87,6 @@ class Piece:
         return self.place.error(f"the {ROLES[column]} {what}", self.row + row)
 
     def triple(self, row: int) -> list[str]:
-        """Return a row as text."""
         if self.labels is None:
             assert self.ids is not None
             return [str(number) for number in self.ids[row].tolist()]

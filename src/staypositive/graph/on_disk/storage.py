@@ -30,7 +30,6 @@ class Sizes(NamedTuple):
 
     @property
     def dtype(self) -> str:
-        """How ids are kept."""
         return "<i4" if max(self) < 2**31 else "<i8"
 
 
@@ -50,7 +49,6 @@ class Job:
 
 @contextmanager
 def silent(what: str, total: int) -> Iterator[Callable[[int], Any]]:
-    """Show no progress."""
     yield lambda done: None
 
 

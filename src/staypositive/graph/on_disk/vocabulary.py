@@ -44,7 +44,6 @@ class DiskVocabulary(Vocabulary):
             yield from (blob[a:b].decode("utf-8") for a, b in pairwise((ends - ends[0]).tolist()))
 
     def ids(self, labels: Iterable[str]) -> NDArray[np.int64]:
-        """Return the ids of many labels; an unknown one is an error."""
         asked = list(labels)
         found = self._find(asked)
         if (found < 0).any():

@@ -47,7 +47,6 @@ _WORD = re.compile(r"[^\W\d][^\d/:#<>@\"]{0,39}|[^\W\d_]{3,30}_?\d")
 
 
 def folded(name: object) -> str:
-    """Return a column's name as it is compared."""
     return str(name).strip().casefold()
 
 

@@ -134,8 +134,6 @@ class _Zstd:
 
 
 class _Hashed(io.RawIOBase):
-    """Bytes that are hashed as they pass."""
-
     def __init__(self, raw: IO[bytes]) -> None:
         self.raw, self.digest = raw, hashlib.sha256()
 

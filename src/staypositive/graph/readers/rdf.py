@@ -10,6 +10,7 @@ from typing import Any
 
 from staypositive.errors import DataError, InputError
 from staypositive.graph.labelled import Encoder, LabelledTriples, Place
+from staypositive.graph.readers.columns import TableOptions
 from staypositive.graph.readers.opening import Opened, opened, plain_suffix
 
 FORMATS = {
@@ -136,8 +137,9 @@ def import_pyoxigraph() -> Any:
     return pyoxigraph
 
 
-def read_rdf(path: Path, terms: RdfTerms, scope: str = "") -> LabelledTriples:
+def read_rdf(path: Path, options: TableOptions, terms: RdfTerms, scope: str = "") -> LabelledTriples:
     """Read one RDF file, packed or not; its statements are streamed."""
+    options.refuse(str(path))
     library = import_pyoxigraph()
     statements = Statements(Place(path, "statement"), terms, scope)
     with opened(path) as stream:

@@ -83,7 +83,6 @@ class Sparql:
 
 
 def is_endpoint(source: object) -> bool:
-    """Return whether this is the address of an endpoint."""
     return isinstance(source, str) and source.lower().startswith(("http://", "https://"))
 
 

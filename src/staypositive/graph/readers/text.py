@@ -32,7 +32,7 @@ from staypositive.graph.readers.columns import (
     listed,
 )
 from staypositive.graph.readers.opening import Opened, decoded, opened, plain_suffix, whole_lines
-from staypositive.graph.readers.rows import Piece, add_rows
+from staypositive.graph.readers.tables import Piece, add_rows
 
 PIECE = 1 << 22
 """Bytes read at once."""
@@ -96,7 +96,6 @@ class _Reading:
         self.first_line = 1
 
     def take(self, columns: Sequence[Sequence[str]], lines: Sequence[int]) -> None:
-        """Take some rows of one width."""
         if self.names is None:
             first = [cells[0] for cells in columns]
             self.names = first if self.options.is_header(first) else ()
@@ -132,7 +131,6 @@ class _Reading:
         return dataclasses.replace(found, layout=told, notes=tuple(notes))
 
     def _hint(self) -> str:
-        """What to do about a column of labels that holds others."""
         if self.names:
             return "; if it is no label of truth, say --columns label="
         return (
@@ -152,7 +150,7 @@ class _Reading:
         raise DataError(said, self.path, line)
 
 
-def read_text(path: Path, options: TableOptions) -> LabelledTriples:
+def read_text(path: Path, options: TableOptions, *_: object) -> LabelledTriples:
     """Read one file of triples as text, packed or not."""
     reading = _Reading(path, options)
     with opened(path) as stream:
