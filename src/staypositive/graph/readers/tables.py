@@ -46,7 +46,7 @@ def encode_table(table: Any, name: str, sha256: str, options: TableOptions, plac
     encoder = Encoder(place)
     places = find_columns(names, options.columns)
     _add(names, column, places, encoder, options)
-    has_names = hasattr(table, "columns") or bool(options.columns)
+    has_names = not isinstance(table, np.ndarray | list | tuple) or bool(options.columns)
     return finish_rows(encoder, name, sha256, names if has_names else (), places, options)
 
 
@@ -130,10 +130,11 @@ def parquet_batches(
     except ModuleNotFoundError:
         raise InputError("Parquet needs pyarrow: pip install 'staypositive[parquet]'") from None
     try:
+        packed = path.stat().st_size  # whose errors are plainer than pyarrow's
         with pyarrow.parquet.ParquetFile(path) as file:
             if is_whole:
                 stated = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
-                require_modest(path, path.stat().st_size, max(sum(stated), 12 * file.metadata.num_rows))
+                require_modest(path, packed, max(sum(stated), 12 * file.metadata.num_rows))
             names = file.schema_arrow.names
             places = find_columns(names, options.columns)
             chosen = {place: names[place] for place in places.by_role.values()}
