@@ -14,7 +14,7 @@ from torch import Tensor
 
 from staypositive.errors import RunError, SettingError
 from staypositive.files import locked, parsed, to_json
-from staypositive.graph.on_disk.job import Progress, silent
+from staypositive.graph.on_disk import Progress, silent
 from staypositive.models import build_model
 from staypositive.run.checking import largest_weights, require_bounded
 from staypositive.run.checkpoint import readable
