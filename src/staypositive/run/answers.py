@@ -183,7 +183,7 @@ class Answers:
         seed: int = 0,
         progress: Callable[[int], Any] | None = None,
     ) -> pd.DataFrame:
-        """Return mean and standard deviation of the |E|² scores of each relation, and of all, and how many are likely.
+        """Return mean and standard deviation of the |E|² scores of each relation and of all, and how many are likely.
 
         Moments are exact, without enumeration. The number of triples that reach `threshold` is estimated from
         `samples` drawn ones, with a 95% interval; `exact` counts all of them too.
