@@ -11,7 +11,7 @@ import pandas as pd
 import staypositive as sp
 from experiments.context import RESULTS, ResultsOption, own_command
 from experiments.store import add_rows, columns_of_run
-from staypositive.inference.statistics import take_census
+from staypositive.inference import score_statistics
 
 
 def errors(table: pd.DataFrame) -> dict[str, float]:
@@ -44,9 +44,9 @@ def statistics_check(
     rows: list[dict[str, Any]] = []
     for threshold in map(float, thresholds.split(",")):
         begun = time.perf_counter()
-        take_census(run.predictor, threshold=threshold, samples=1)
+        score_statistics(run.predictor, threshold=threshold, samples=1)
         moments = time.perf_counter() - begun
-        found = errors(take_census(run.predictor, threshold=threshold, exact=True))
+        found = errors(score_statistics(run.predictor, threshold=threshold, exact=True))
         found["moment_seconds"] = moments
         found["seconds_with_enumeration"] = time.perf_counter() - begun
         print(threshold, found, flush=True)

@@ -25,7 +25,7 @@ from staypositive.inference import (
     prediction_set,
     read_queries,
     require_top,
-    take_census,
+    score_statistics,
 )
 from staypositive.models import BilinearModel, Scorer, evaluating
 from staypositive.probability import Calibrator, Conformal, NullDistribution
@@ -48,13 +48,13 @@ class Answers:
         return Scorer(self.model, exact=True)
 
     @cached_property
-    def _background(self) -> NullDistribution:
+    def _null_distribution(self) -> NullDistribution:
         return NullDistribution(self.graph, self._scorer)
 
     @property
     def predictor(self) -> Predictor:
         """Answers by label, with the current calibrator."""
-        return Predictor(self.graph, self._scorer, self.calibrator, self._background)
+        return Predictor(self.graph, self._scorer, self.calibrator, self._null_distribution)
 
     @checked
     def predict(
@@ -69,7 +69,7 @@ class Answers:
         candidates: str | Iterable[str] | None = None,
         prior: float | None = None,
     ) -> pd.DataFrame:
-        """Answer (h, r, ?), (?, r, t) or (h, ?, t), or judge a triple; see `Predictor.predict`."""
+        """Answer (h, r, ?), (?, r, t) or (h, ?, t), or judge a triple; options as in `Predictor.find`."""
         return self.predictor.predict(
             head, relation, tail, top=top, exclude_known=exclude_known, exclude_self=exclude_self,
             candidates=candidates, prior=prior,
@@ -110,12 +110,12 @@ class Answers:
 
     @checked
     def predict_file(self, path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
-        """Answer a file of queries, `?` for the missing part; options as in `Predictor.answer`."""
+        """Answer a file of queries, `?` for the missing part; options as in `Predictor.find`."""
         return self.answer(read_queries(path, self.graph), **options)
 
     @checked
     def answer(self, queries: Sequence[Query], **options: Any) -> pd.DataFrame:
-        """Answer many queries in one table; options as in `Predictor.answer`."""
+        """Answer many queries in one table; options as in `Predictor.find`."""
         return self.predictor.answer(queries, **options)
 
     @checked
@@ -173,12 +173,12 @@ class Answers:
         seed: int = 0,
         progress: Callable[[int], Any] | None = None,
     ) -> pd.DataFrame:
-        """Return a row for each relation, and one for all: mean and deviation of its |E|² scores, and likely triples.
+        """Return mean and standard deviation of the |E|² scores of each relation and of all, and how many are likely.
 
         Moments are exact, without enumeration. The number of triples that reach `threshold` is estimated from
         `samples` drawn ones, with a 95% interval; `exact` counts all of them too.
         """
-        return take_census(
+        return score_statistics(
             self.predictor, threshold=threshold, prior=prior, samples=samples, exact=exact, seed=seed,
             progress=progress,
         )  # fmt: skip
@@ -204,7 +204,7 @@ class Answers:
 
     @cached_property
     def conformal(self) -> Conformal:
-        """How strange validation facts are: what prediction sets are calibrated on."""
+        """Nonconformity scores of validation facts: what prediction sets are calibrated on."""
         return Conformal.fit(self._scorer, self.graph.valid.facts)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.files import locked
 from staypositive.graph import KnowledgeGraph, StreamedSplit
-from staypositive.models import JOINED, BilinearModel, build_model, resolve_prior_score
+from staypositive.models import ENSEMBLE, BilinearModel, build_model, resolve_prior_score
 from staypositive.objectives import ENOUGH_FACTS
 from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
@@ -171,7 +171,7 @@ def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
 
 def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     """Build the model that the settings describe, all weights zero; on torch's `meta` device, its shapes alone."""
-    if settings.model == JOINED:
+    if settings.model == ENSEMBLE:
         raise SettingError(
             "a joined model is made of trained runs, by `staypositive ensemble`, and not trained itself"
         )

@@ -141,9 +141,9 @@ class Run(Answers):
             )
         plain = Predictor(self.graph, self._scorer)
         logits = plain.logits(plain.score(valid.triples))
-        features = self._background.features(valid.triples) if issubclass(kind, FeatureCalibrator) else None
-        rivals = None if kind.needs_labels else self._background.rivals(valid.facts)
-        self.calibrator = fit_calibrator(method, logits, valid.signs, features, rivals)
+        features = self._null_distribution.features(valid.triples) if issubclass(kind, FeatureCalibrator) else None
+        candidates = None if kind.needs_labels else self._null_distribution.candidates_in_range(valid.facts)
+        self.calibrator = fit_calibrator(method, logits, valid.signs, features, candidates)
         for report in self.metrics.values():
             report.pop("classification", None)  # measured with another calibrator
         if not valid.has_negatives:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from staypositive.errors import SettingError
-from staypositive.models import BOUNDS, CLOSED_WORLD, JOINED, MODELS, ModelOptions, options_class
+from staypositive.models import BOUNDS, CLOSED_WORLD, ENSEMBLE, MODELS, ModelOptions, options_class
 from staypositive.objectives import OBJECTIVES, Objective, StayPositive, build_objective
 from staypositive.options import Applies, check_options, option, text
 from staypositive.training import ADAGRADS, ENGINES, MONITORS, OPTIMISERS, PRECISIONS
@@ -58,7 +58,7 @@ _ADAGRAD = Applies(f"the optimisers {listed(ADAGRADS)}", "optimiser", lambda own
 class Settings:
     """The choices of a run. `None` means: take the objective's or the data's default, as the help says."""
 
-    model: str = option("simple", "the bilinear model", choices=MODELS, made=(JOINED,))
+    model: str = option("simple", "the bilinear model", choices=MODELS, made=(ENSEMBLE,))
     model_options: ModelOptions = field(default_factory=ModelOptions)
     objective: Objective = field(default_factory=StayPositive)
     dim: int = option(100, "width of one block of an embedding row", least=1)
@@ -137,7 +137,8 @@ class Settings:
         options = dict(data["objective"])
         if "spread_every" in options:  # its name in older runs
             options["gram_update_interval"] = options.pop("spread_every")
-        return settings_from({**data, "objective": _objective(options.pop("name", None), options)})
+        model = {"model": ENSEMBLE} if data.get("model") == "joined" else {}  # its name in older runs
+        return settings_from({**data, **model, "objective": _objective(options.pop("name", None), options)})
 
     def keywords(self) -> dict[str, Any]:
         """Return the keywords of `fit` that give these settings."""

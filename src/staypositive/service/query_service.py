@@ -25,7 +25,7 @@ from staypositive.inference import (
     explain_triple,
 )
 from staypositive.inference.queries import encode_query
-from staypositive.inference.statistics import take_census
+from staypositive.inference.statistics import score_statistics
 from staypositive.run import Run
 from staypositive.service.limits import MOST_PAIRS, MOST_SCORED
 
@@ -278,7 +278,7 @@ class Desk:
             raise InputError(f"samples × relations is at most {MOST_SCORED:,}, got {drawn:,}; ask for fewer samples")
         asked = threshold, prior, samples
         if asked not in self._censuses:
-            found = take_census(self.predictor, threshold=threshold, prior=prior, samples=samples, progress=tick)
+            found = score_statistics(self.predictor, threshold=threshold, prior=prior, samples=samples, progress=tick)
             if len(self._censuses) >= MOST_CENSUSES:
                 self._censuses.clear()
             self._censuses[asked] = _rows(found)
@@ -295,7 +295,7 @@ class Desk:
         found = discover(
             self.predictor, min_probability=least, prior=prior, relations=wanted, most=top, progress=tick
         )
-        best = reduce(lambda before, now: before.joined(now, top), found, Discovery.nothing(-1))
+        best = reduce(lambda before, now: before.merged(now, top), found, Discovery.nothing(-1))
         return self._at_prior(self.records(best.triples, best.scores), prior)
 
 

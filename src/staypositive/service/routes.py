@@ -167,7 +167,7 @@ def _add_relations(router: APIRouter, desk: Desk, lane: Lane) -> None:
         prior: PriorQuery = None,
         samples: Annotated[int, Query(ge=1, le=MOST_SAMPLES)] = 10_000,
     ) -> s.ScoreStatistics:
-        """Mean and deviation of all |E|² scores of each relation, exactly, and how many triples are likely."""
+        """Mean and standard deviation of all |E|² scores of each relation, exactly; how many are likely."""
         rows = await lane.run(desk.score_statistics, threshold, prior, samples, lane.deadline())
         return s.ScoreStatistics(
             threshold=threshold, prior=desk.prior(prior), samples=samples, rows=[s.CensusRow(**row) for row in rows]

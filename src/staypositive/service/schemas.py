@@ -247,7 +247,7 @@ class CensusRow(BaseModel):
     facts: int
     triples: int
     mean: float
-    deviation: float
+    std: float
     normal: float | None = Field(None, description="Likely ones, if scores were normal; not with every calibrator.")
     sampled: float
     low: float
