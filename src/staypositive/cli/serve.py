@@ -38,8 +38,7 @@ def serve_command(
     """
     speaker = Speaker(False, quiet, verbose)
     try:
-        from staypositive.service.limits import Limits
-        from staypositive.service.server import serve
+        from staypositive.service import Limits, serve
     except ImportError as error:
         raise InputError(f"serving needs {error.name}: pip install 'staypositive[serve]'") from None
     torch.set_num_threads(threads)

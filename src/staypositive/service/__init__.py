@@ -2,5 +2,6 @@
 
 from staypositive.service.app import create_app
 from staypositive.service.limits import Limits
+from staypositive.service.server import serve
 
-__all__ = ["Limits", "create_app"]
+__all__ = ["Limits", "create_app", "serve"]
