@@ -170,9 +170,8 @@ def estimating() -> None:
     from scipy.stats import binomtest, gaussian_kde
     from sklearn.linear_model import LogisticRegression
 
-    from staypositive.inference.statistics import wilson
-    from staypositive.probability.maps import Platt
-    from staypositive.probability.posterior import kernel_density
+    from staypositive.inference import wilson
+    from staypositive.probability import Platt, kernel_density
 
     values, knots = DRAW.normal(2, 1, 5000), np.linspace(-4, 6, 400)
     low, high = np.quantile(values, [0.25, 0.75])

@@ -17,7 +17,7 @@ import pandas as pd
 
 import staypositive as sp
 from staypositive.experiments import write_rows
-from staypositive.inference.statistics import take_census
+from staypositive.inference.statistics import score_statistics
 from staypositive.run.provenance import code_commit, device_name
 
 
@@ -57,9 +57,9 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for threshold in chosen.thresholds:
         begun = time.perf_counter()
-        take_census(run.predictor, threshold=threshold, samples=1)
+        score_statistics(run.predictor, threshold=threshold, samples=1)
         moments = time.perf_counter() - begun
-        found = errors(take_census(run.predictor, threshold=threshold, exact=True))
+        found = errors(score_statistics(run.predictor, threshold=threshold, exact=True))
         found["moment_seconds"] = moments
         found["seconds_with_enumeration"] = time.perf_counter() - begun
         print(threshold, found, flush=True)

@@ -38,7 +38,7 @@ from staypositive.experiments.table2 import Lab, about_row, describe
 from staypositive.graph import KnowledgeGraph, Split, load_graph
 from staypositive.inference import Predictor
 from staypositive.inference.prediction_sets import measure_prediction_sets
-from staypositive.models import JOINED, BilinearModel, Scorer, build_model
+from staypositive.models import ENSEMBLE, BilinearModel, Scorer, build_model
 from staypositive.probability import Conformal
 from staypositive.run.ensembles import choose_weights, joined_model
 from staypositive.run.fitting import new_engine, new_model, resolve_device, training_facts
@@ -142,7 +142,7 @@ def _join(
         said |= {"backward": choice.backward_weight, "alone": [round(value, 4) for value in choice.alone]}
         _say(said | {f"valid_{chosen.choose}": round(choice.value, 4)}, chosen.out)
         outcome = Outcome(
-            dataclasses.replace(settings[0], model=JOINED, dim=model.dim, seed=seed),
+            dataclasses.replace(settings[0], model=ENSEMBLE, dim=model.dim, seed=seed),
             model,
             epochs=max(member.epochs for member in members),
             seconds=sum(member.seconds for member in members),
@@ -234,7 +234,7 @@ def _sets(graph: KnowledgeGraph, model: BilinearModel, about: dict[str, Any]) ->
         )
         for side, figures in found.items():
             setting = f"coverage {coverage}, {'by relation' if by_relation else 'marginal'}; {about['setting']}"
-            common = about | {"experiment": "conformal-joined" if about["model"] == JOINED else "conformal"}
+            common = about | {"experiment": "conformal-joined" if about["model"] == ENSEMBLE else "conformal"}
             common |= {"setting": setting, "split": "test", "side": side}
             rows += [common | {"metric": name, "value": value} for name, value in figures.items()]
     return rows

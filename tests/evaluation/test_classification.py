@@ -65,7 +65,7 @@ def test_thresholds_by_relation() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="one kind alone"):
+    with pytest.raises(InputError, match="only one kind"):
         classification_metrics([1.0, 2.0], [1, 1])
     with pytest.raises(InputError, match="not finite"):
         classification_metrics([np.nan, 2.0], [1, -1])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import staypositive as sp
-from staypositive.inference.expected import expect_new
+from staypositive.inference import expected_counts
 
 
 def enumerated(run: sp.Run, relation: int, prior: float | None) -> tuple[float, float, int]:
@@ -28,7 +28,7 @@ def enumerated(run: sp.Run, relation: int, prior: float | None) -> tuple[float, 
 @pytest.mark.parametrize("prior", [None, 0.1])
 def test_all_pairs_are_judged_where_they_are_few(planted_run: sp.Run, prior: float | None) -> None:
     planted_run.calibrate("platt")
-    for expected in expect_new(planted_run.predictor, prior=prior):
+    for expected in expected_counts(planted_run.predictor, prior=prior):
         total, assumed, inside = enumerated(planted_run, expected.relation, prior)
         assert expected.new == pytest.approx(total, rel=1e-9)
         assert (expected.prior, expected.facts, expected.error) == (pytest.approx(assumed), inside, 0.0)
@@ -37,11 +37,11 @@ def test_all_pairs_are_judged_where_they_are_few(planted_run: sp.Run, prior: flo
 def test_a_sample_comes_near_within_its_error(planted_run: sp.Run) -> None:
     planted_run.calibrate("platt")
     told: list[int] = []
-    whole = expect_new(planted_run.predictor)
-    drawn = expect_new(planted_run.predictor, samples=600, seed=1, progress=told.append)
+    whole = expected_counts(planted_run.predictor)
+    drawn = expected_counts(planted_run.predictor, samples=600, seed=1, progress=told.append)
     assert told == [1, 1]
     for exact, estimate in zip(whole, drawn, strict=True):
         assert estimate.error > 0
         assert abs(estimate.new - exact.new) < 4 * estimate.error
     with pytest.raises(sp.InputError, match="samples must be at least 2"):
-        expect_new(planted_run.predictor, samples=1)
+        expected_counts(planted_run.predictor, samples=1)

@@ -17,7 +17,7 @@ from staypositive.cli import app
 from staypositive.errors import InputError
 from staypositive.inference import entry_coverages
 from staypositive.models import Scorer
-from staypositive.probability import Conformal, Strangeness
+from staypositive.probability import Conformal, Nonconformity
 
 
 @pytest.fixture(scope="module")
@@ -26,27 +26,27 @@ def run() -> sp.Run:
                   unobserved_weight=0.05)  # fmt: skip
 
 
-def test_strangeness_is_what_the_z_scores_of_all_entities_say(run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("staypositive.probability.conformal.PIECE", 7 * len(run.graph.entities))
+def test_nonconformity_is_what_the_z_scores_of_all_entities_say(run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("staypositive.probability.prediction_sets.PIECE", 7 * len(run.graph.entities))
     scorer = Scorer(run.model).asked()
     facts = run.graph.test.facts[:20]
     asked = torch.as_tensor(facts)
-    nonconformity = Strangeness(run._scorer)
+    nonconformity = Nonconformity(run._scorer)
     for side, scores, column in (
         ("tail", scorer.tails(asked[:, 0], asked[:, 1]), 2),
         ("head", scorer.heads(asked[:, 1], asked[:, 2]), 0),
     ):
         plain = scores.double().detach().numpy()
         z = (plain - plain.mean(1, keepdims=True)) / plain.std(1, keepdims=True)
-        strange = np.log(np.maximum((z**4).mean(1, keepdims=True), 1)) / 2 - z
-        np.testing.assert_allclose(nonconformity.of_all(asked, side).numpy(), strange, rtol=1e-3, atol=1e-3)
-        own = strange[np.arange(len(facts)), facts[:, column]]
+        scored = np.log(np.maximum((z**4).mean(1, keepdims=True), 1)) / 2 - z
+        np.testing.assert_allclose(nonconformity.of_all(asked, side).numpy(), scored, rtol=1e-3, atol=1e-3)
+        own = scored[np.arange(len(facts)), facts[:, column]]
         np.testing.assert_allclose(nonconformity.of_facts(facts, side), own, rtol=1e-3, atol=1e-3)
 
 
 def test_large_graphs_are_fitted_to_some_facts(run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = np.tile(run.graph.valid.facts, (40, 1))[:2500]
-    monkeypatch.setattr("staypositive.probability.conformal.SCORES", 1)
+    monkeypatch.setattr("staypositive.probability.prediction_sets.SCORES", 1)
     found = Conformal.fit(run._scorer, facts)
     assert len(found.pooled["tail"]) == len(facts[::3]) == 834
     assert len(Conformal.fit(run._scorer, facts[:1000]).pooled["tail"]) == 1000
@@ -68,10 +68,10 @@ def test_an_entry_is_the_threshold_read_backwards() -> None:
     for n in (10, 99, 137):
         values = np.sort(draw.normal(size=n))
         conformal = Conformal({"tail": values, "head": values}, {})
-        strange = np.concatenate([draw.normal(size=30), values[:5], [-9.0, 9.0]])
-        entries = conformal.entry("tail", 0, strange)
+        scored = np.concatenate([draw.normal(size=30), values[:5], [-9.0, 9.0]])
+        entries = conformal.entry("tail", 0, scored)
         for coverage in np.arange(1, 100) / 100:
-            inside = strange <= conformal.threshold("tail", 0, float(coverage))
+            inside = scored <= conformal.threshold("tail", 0, float(coverage))
             np.testing.assert_array_equal(entries < coverage, inside)
 
 
@@ -116,10 +116,10 @@ def test_a_set_is_what_measuring_counts(run: sp.Run) -> None:
         found = run.prediction_set(*labels, coverage=0.9)
         names = set(found["tail"])
         asked = torch.tensor([[h, r, t]])
-        strange = Strangeness(run._scorer).of_all(asked, "tail")[0]
+        scored = Nonconformity(run._scorer).of_all(asked, "tail")[0]
         limit = run.conformal.threshold("tail", r, 0.9)
         expected = {
-            graph.entities[e] for e in range(len(graph.entities)) if strange[e] <= limit and (h, r, e) not in known
+            graph.entities[e] for e in range(len(graph.entities)) if scored[e] <= limit and (h, r, e) not in known
         }
         assert names == expected
     whole = run.prediction_set(*labels, coverage=0.999999)

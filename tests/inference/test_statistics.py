@@ -15,7 +15,7 @@ import staypositive as sp
 from conftest import planted_graph
 from staypositive.cli import app
 from staypositive.errors import InputError
-from staypositive.inference.statistics import take_census, wilson
+from staypositive.inference.statistics import score_statistics, wilson
 from staypositive.models import Scorer
 
 
@@ -34,20 +34,20 @@ def test_census_equals_enumeration(objective: str, calibrator: str | None) -> No
     run = sp.fit(planted_graph(), model="complex", objective=objective, dim=6, epochs=15, batch_size=64)
     if calibrator:
         run.calibrate(calibrator)
-    table = take_census(run.predictor, threshold=0.6, samples=20_000, exact=True)
+    table = score_statistics(run.predictor, threshold=0.6, samples=20_000, exact=True)
     scores = all_logits(run)
     logits = run.predictor.logits(scores.reshape(-1)).reshape(scores.shape)
     aim = math.log(0.6 / 0.4)
     for number, row in enumerate(table.iloc[:-1].itertuples()):
         assert row.mean == pytest.approx(scores[number].mean(), abs=1e-5)
-        assert row.deviation == pytest.approx(scores[number].std(), rel=1e-3)
+        assert row.std == pytest.approx(scores[number].std(), rel=1e-3)
         assert row.exact == pytest.approx((logits[number] >= aim).sum(), abs=2)
         assert row.low <= row.sampled <= row.high
         assert row.low - 0.02 * row.triples <= row.exact <= row.high + 0.02 * row.triples
     whole = table.iloc[-1]
     assert whole["relation"] == "(all)"
     assert whole["mean"] == pytest.approx(scores.mean(), abs=1e-5)
-    assert whole["deviation"] == pytest.approx(scores.std(), rel=1e-3)
+    assert whole["std"] == pytest.approx(scores.std(), rel=1e-3)
     assert whole["exact"] == table["exact"][:-1].sum()
     assert whole["facts"] == len(run.graph.facts())
 
@@ -56,7 +56,7 @@ def test_census_equals_enumeration(objective: str, calibrator: str | None) -> No
 def test_a_census_by_the_background_is_sampled_alone(method: str) -> None:
     run = sp.fit(planted_graph(), model="complex", objective="second-moment", dim=6, epochs=15, batch_size=64)
     run.calibrate(method)
-    table = take_census(run.predictor, threshold=0.3, prior=0.4, samples=20_000)
+    table = score_statistics(run.predictor, threshold=0.3, prior=0.4, samples=20_000)
     assert "normal" not in table
     n = len(run.graph.entities)
     for number, row in enumerate(table.iloc[:-1].itertuples()):
@@ -78,12 +78,12 @@ def test_a_threshold_as_a_score() -> None:
         run.predictor.score_at(1.0)
     run.calibrate("posterior")
     with pytest.raises(InputError, match="not one score for all triples; calibrate with platt"):
-        take_census(run.predictor, exact=True)
+        score_statistics(run.predictor, exact=True)
     with pytest.raises(InputError, match="between 0 and 1"):
-        take_census(run.predictor, threshold=1.0)
+        score_statistics(run.predictor, threshold=1.0)
     run.calibrator = None
     with pytest.raises(InputError, match="at least 1"):
-        take_census(run.predictor, samples=0)
+        score_statistics(run.predictor, samples=0)
 
 
 def test_wilson_covers_as_it_says() -> None:
@@ -117,4 +117,4 @@ def test_the_command(tmp_path: Path) -> None:
     assert [row["relation"] for row in rows][-1] == "(all)"
     shown = CliRunner().invoke(app, ["stats", str(tmp_path / "run"), "--out", str(tmp_path / "census.csv")])
     assert shown.exit_code == 0, shown.output
-    assert (tmp_path / "census.csv").read_text("utf-8").startswith("relation,facts,triples,mean,deviation")
+    assert (tmp_path / "census.csv").read_text("utf-8").startswith("relation,facts,triples,mean,std")

@@ -9,7 +9,7 @@ import torch
 
 from conftest import tiny_model
 from staypositive.errors import SettingError
-from staypositive.models import JOINED, BilinearModel, Joined, Scorer, build_model, join_models
+from staypositive.models import ENSEMBLE, BilinearModel, Ensemble, Scorer, build_model, combine_models
 
 GRID = torch.cartesian_prod(torch.arange(7), torch.arange(3), torch.arange(7))
 WEIGHTS = [0.7, 0.3]
@@ -18,18 +18,18 @@ WEIGHTS = [0.7, 0.3]
 def pair(name: str, bound: str = "tanh", **settings: Any) -> tuple[BilinearModel, BilinearModel, BilinearModel]:
     one = tiny_model(name, bound=bound, seed=1, prior_score=2.0, **settings)
     other = tiny_model("complex", bound="identity", dim=3, seed=2, **settings)
-    return one, other, join_models([one, other], [name, "complex"], WEIGHTS)
+    return one, other, combine_models([one, other], [name, "complex"], WEIGHTS)
 
 
 @pytest.mark.parametrize("bound", ["tanh", "identity"])
 @pytest.mark.parametrize("reciprocal", [False, True])
 def test_scores_add_up_by_weight(model_name: str, bound: str, reciprocal: bool) -> None:
-    one, other, joined = pair(model_name, bound=bound, reciprocal=reciprocal)
+    one, other, ensemble = pair(model_name, bound=bound, reciprocal=reciprocal)
     expected = 0.7 * one.score(*GRID.T) + 0.3 * other.score(*GRID.T)
-    torch.testing.assert_close(joined.score(*GRID.T), expected)
-    torch.testing.assert_close(joined.mean_score(), expected.mean())
-    torch.testing.assert_close(joined.logit(*GRID.T), expected + 0.7 * one.prior_score)
-    scorer, (heads, relations, tails) = Scorer(joined), GRID[::11].T
+    torch.testing.assert_close(ensemble.score(*GRID.T), expected)
+    torch.testing.assert_close(ensemble.mean_score(), expected.mean())
+    torch.testing.assert_close(ensemble.logit(*GRID.T), expected + 0.7 * one.prior_score)
+    scorer, (heads, relations, tails) = Scorer(ensemble), GRID[::11].T
     every = expected.view(7, 3, 7)
     torch.testing.assert_close(scorer.tails(heads, relations), every[heads, relations])
     torch.testing.assert_close(scorer.heads(relations, tails), every[:, relations, tails].T)
@@ -37,32 +37,34 @@ def test_scores_add_up_by_weight(model_name: str, bound: str, reciprocal: bool) 
 
 
 def test_squares_and_moments_are_those_of_the_sum(model_name: str) -> None:
-    _, _, joined = pair(model_name)
-    rows = joined.entity_rows()
-    squares = joined.score(*GRID.T).square().sum()
-    torch.testing.assert_close(joined.sum_of_squares(rows.T @ rows, joined.relation_rows(), rows.T @ rows), squares)
+    _, _, ensemble = pair(model_name)
+    rows = ensemble.entity_rows()
+    squares = ensemble.score(*GRID.T).square().sum()
+    torch.testing.assert_close(
+        ensemble.sum_of_squares(rows.T @ rows, ensemble.relation_rows(), rows.T @ rows), squares
+    )
 
 
 def test_built_again_from_settings_and_weights(model_name: str) -> None:
-    _, _, joined = pair(model_name, reciprocal=True)
-    joined.backward_weight = 0.25
-    again = build_model(JOINED, **joined.settings()).double()
-    again.load_state_dict(joined.state_dict())
-    torch.testing.assert_close(again.score(*GRID.T), joined.score(*GRID.T))
+    _, _, ensemble = pair(model_name, reciprocal=True)
+    ensemble.backward_weight = 0.25
+    again = build_model(ENSEMBLE, **ensemble.settings()).double()
+    again.load_state_dict(ensemble.state_dict())
+    torch.testing.assert_close(again.score(*GRID.T), ensemble.score(*GRID.T))
     assert again.backward_weight == 0.25
-    assert isinstance(again, Joined)
+    assert isinstance(again, Ensemble)
     with torch.device("meta"):
-        outline = build_model(JOINED, **joined.settings())
+        outline = build_model(ENSEMBLE, **ensemble.settings())
     assert {k: v.shape for k, v in outline.state_dict().items()} == {
-        k: v.shape for k, v in joined.state_dict().items()
+        k: v.shape for k, v in ensemble.state_dict().items()
     }
 
 
 def test_rows_can_be_solved_for_where_all_members_allow_it() -> None:
-    _, _, joined = pair("simple")
-    rows = joined.entity_rows()
-    assert joined.rows_are_free
-    torch.testing.assert_close(joined.form_entity_rows(joined.unbounded(rows)), rows)
+    _, _, ensemble = pair("simple")
+    rows = ensemble.entity_rows()
+    assert ensemble.rows_are_free
+    torch.testing.assert_close(ensemble.form_entity_rows(ensemble.unbounded(rows)), rows)
     assert not pair("transe")[2].rows_are_free
 
 
@@ -75,43 +77,43 @@ def test_rows_can_be_solved_for_where_all_members_allow_it() -> None:
         ({"members": [{"model": "distmult", "weight": 1e308, "dim": 2}]}, "positive numbers"),
         ({"members": [{"model": "distmult", "weight": "0.3", "dim": 2}]}, "positive numbers"),
         ({"members": [{"model": "distmult", "weight": True, "dim": 2}]}, "positive numbers"),
-        ({"members": [{"model": JOINED, "weight": 1.0, "dim": 2, "members": []}]}, "not joined again"),
+        ({"members": [{"model": ENSEMBLE, "weight": 1.0, "dim": 2, "members": []}]}, "cannot be a member"),
         ({"members": [{"model": "distmult", "weight": 1.0, "dim": 2, "reciprocal": True}]}, "reciprocal"),
         ({"members": [{"model": "nought", "weight": 1.0, "dim": 2}]}, "expected a model"),
         ({"members": [{"model": "distmult", "weight": 1.0, "dim": 2}], "backward_weight": 2.0}, "backward_weight"),
     ],
 )
-def test_what_cannot_be_joined_is_refused(change: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_combined_is_refused(change: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingError, match=said):
-        build_model(JOINED, 5, 2, 2, bound="identity", **change)
+        build_model(ENSEMBLE, 5, 2, 2, bound="identity", **change)
 
 
 def test_models_of_other_sizes_are_refused() -> None:
     with pytest.raises(SettingError, match="same entities"):
-        join_models([build_model("distmult", 5, 2, 4), build_model("distmult", 6, 2, 4)], ["distmult"] * 2)
+        combine_models([build_model("distmult", 5, 2, 4), build_model("distmult", 6, 2, 4)], ["distmult"] * 2)
 
 
 def test_models_go_by_their_own_names() -> None:
     two = [build_model("complex", 5, 2, 2, bound="identity"), build_model("cp", 5, 2, 2, bound="identity")]
     with pytest.raises(SettingError, match="said to be cp, and is not"):
-        join_models(two, ["cp", "complex"])
+        combine_models(two, ["cp", "complex"])
     with pytest.raises(SettingError, match="there are none"):
-        join_models([], [])
+        combine_models([], [])
 
 
 def test_likeness_is_the_mean_of_the_members_likeness() -> None:
-    one, other, joined = pair("simple")
-    rows = [model.entity_rows().detach() for model in (one, other, joined)]
-    alike = [m.directions(r) @ m.directions(r).T for m, r in zip((one, other, joined), rows, strict=True)]
+    one, other, ensemble = pair("simple")
+    rows = [model.entity_rows().detach() for model in (one, other, ensemble)]
+    alike = [m.directions(r) @ m.directions(r).T for m, r in zip((one, other, ensemble), rows, strict=True)]
     torch.testing.assert_close(alike[2], 0.7 * alike[0] + 0.3 * alike[1])
     torch.testing.assert_close(alike[2].diag(), torch.ones(7, dtype=torch.float64))
 
 
 def test_a_members_own_backward_weight_is_not_kept() -> None:
     one = tiny_model("complex", reciprocal=True, backward_weight=0.5)
-    joined = join_models([one, one], ["complex"] * 2)
-    assert joined.backward_weight == 0
-    assert "backward_weight" not in joined.settings()["members"][0]
+    ensemble = combine_models([one, one], ["complex"] * 2)
+    assert ensemble.backward_weight == 0
+    assert "backward_weight" not in ensemble.settings()["members"][0]
 
 
 def test_ranking_weighs_the_backward_reading(model_name: str) -> None:

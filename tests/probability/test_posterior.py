@@ -1,4 +1,4 @@
-"""Probabilities from the background: closed forms against enumeration, and a posterior that can be checked."""
+"""Probabilities from null distributions: closed forms against enumeration, and a posterior that can be checked."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from staypositive.probability import (
     Posterior,
     calibrator_from_dict,
     fit_calibrator,
+    kernel_density,
 )
-from staypositive.probability import null_distribution as background_module
-from staypositive.probability.density import kernel_density
+from staypositive.probability import null_distribution as null_module
 
 
 def features_of(tail_z: np.ndarray, relations: np.ndarray | None = None) -> Features:
@@ -39,7 +39,7 @@ def features_of(tail_z: np.ndarray, relations: np.ndarray | None = None) -> Feat
 
 @pytest.mark.parametrize("objective", ["stay-positive", "second-moment"])
 def test_z_scores_equal_enumeration(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
-    monkeypatch.setattr(background_module, "SHRINK", 0.0)
+    monkeypatch.setattr(null_module, "SHRINK", 0.0)
     graph = planted_graph()
     run = sp.fit(graph, model="complex", objective=objective, dim=5, epochs=3)
     scorer = Scorer(run.model).asked()
@@ -73,30 +73,30 @@ def people(n: int = 30) -> KnowledgeGraph:
 def test_a_small_range_borrows_its_spread_and_keeps_its_mean() -> None:
     graph = people()
     run = sp.fit(graph, model="distmult", dim=5, epochs=3)
-    background = NullDistribution(graph, Scorer(run.model))
-    rows = background.scorer.entity_rows
+    null = NullDistribution(graph, Scorer(run.model))
+    rows = null.scorer.entity_rows
     for label, count in (("is", 2), ("knows", 30)):
         relation = graph.relations.id(label)
-        members = background.members["tail"][relation]
+        members = null.members["tail"][relation]
         assert 2 <= len(members) <= count
-        share = len(members) / (len(members) + background_module.SHRINK)
-        found = background.moments("tail", relation)
+        share = len(members) / (len(members) + null_module.SHRINK)
+        found = null.moments("tail", relation)
         torch.testing.assert_close(found.mean, rows[members].mean(0))
         own, whole = (torch.cov(part.T, correction=0) for part in (rows[members], rows))
         torch.testing.assert_close(found.covariance, share * own + (1 - share) * whole, rtol=1e-4, atol=1e-6)
-    found = background.moments("tail", graph.relations.id("lives in"))  # one answer: wrong ones come from anywhere
+    found = null.moments("tail", graph.relations.id("lives in"))  # one answer: wrong ones come from anywhere
     torch.testing.assert_close(found.mean, rows.mean(0))
 
 
-def test_rivals_are_the_other_answers_of_small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidates_are_the_other_answers_of_small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = people()
     run = sp.fit(graph, model="distmult", dim=5, epochs=3)
-    background = NullDistribution(graph, Scorer(run.model))
+    null = NullDistribution(graph, Scorer(run.model))
     asked = []
-    monkeypatch.setattr(background, "features", lambda triples: asked.append(triples))
-    monkeypatch.setattr(background_module, "SMALL_RANGE", 2)
+    monkeypatch.setattr(null, "features", lambda triples: asked.append(triples))
+    monkeypatch.setattr(null_module, "SMALL_RANGE", 2)
     facts = graph.train.facts
-    background.rivals(facts)
+    null.candidates_in_range(facts)
     (found,) = asked
     is_a, held = graph.relations.id("is"), {tuple(fact) for fact in facts.tolist()}
     both = {graph.entities.id(label) for label in "ab"}
@@ -104,9 +104,9 @@ def test_rivals_are_the_other_answers_of_small_ranges(monkeypatch: pytest.Monkey
         tuple(fact) for fact in graph.facts("train", "valid").tolist()
     }
     assert {tuple(triple) for triple in found.tolist()} == expected
-    monkeypatch.setattr(background_module, "SMALL_RANGE", 1000)
-    monkeypatch.setattr(background_module, "RIVALS", 50)
-    background.rivals(facts)
+    monkeypatch.setattr(null_module, "SMALL_RANGE", 1000)
+    monkeypatch.setattr(null_module, "CANDIDATES", 50)
+    null.candidates_in_range(facts)
     assert 0 < len(asked[1]) < 50 + len(facts)  # about so many for each relation, one a fact at the least
     assert len(np.unique(asked[1][:, 2])) > 20  # and all members in turn
 
@@ -120,14 +120,14 @@ def test_a_range_of_two_has_no_bell() -> None:
     signs = np.repeat([1, -1], 2000)
     first = np.tile(np.arange(2000) < 1000, 2)  # fitted to one half
     held, truth = everything.select(first), (signs > 0)[first]
-    rivals = everything.select(first & (signs < 0))
+    candidates = everything.select(first & (signs < 0))
     best = -0.8 * np.log(0.8) - 0.2 * np.log(0.2)
     losses = [
         negative_log_likelihood(
             Posterior.fit_features(held, truth, own, statistic="tail").apply_features(everything.select(~first)),
             signs[~first],
         )
-        for own in (rivals, None)
+        for own in (candidates, None)
     ]
     assert losses[0] < best + 0.02
     assert losses[1] > best + 0.2
@@ -137,11 +137,11 @@ def test_the_correlation_of_both_sides() -> None:
     """Against all pairs of a relation's domain and range, in a graph whose interaction is strong."""
     graph = planted_graph()
     run = sp.fit(graph, model="complex", dim=6, epochs=20, learning_rate=0.3, batch_size=64)
-    background = NullDistribution(graph, Scorer(run.model))
-    domain, span = background.members["head"][0], background.members["tail"][0]
+    null = NullDistribution(graph, Scorer(run.model))
+    domain, span = null.members["head"][0], null.members["tail"][0]
     pairs = torch.cartesian_prod(domain, span)
     triples = torch.stack([pairs[:, 0], torch.zeros(len(pairs), dtype=torch.int64), pairs[:, 1]], 1).numpy()
-    features = background.features(triples)
+    features = null.features(triples)
     found = np.corrcoef(features.tail_z, features.head_z)[0, 1]
     assert features.correlations[0] == pytest.approx(found, abs=0.1)
     assert features.combined_z.std() == pytest.approx(1, abs=0.2)
@@ -227,9 +227,9 @@ def test_logistic_and_beta() -> None:
     )
     assert (np.diff(beta.apply(np.linspace(-20, 20, 100))) >= -1e-9).all()
     for name in ("posterior", "null-logistic"):
-        with pytest.raises(InputError, match="needs the background"):
+        with pytest.raises(InputError, match="needs the null distributions"):
             fit_calibrator(name, z, signs)
-    with pytest.raises(InputError, match="by their background"):
+    with pytest.raises(InputError, match="by their null distributions"):
         logistic.apply(z)
     with pytest.raises(InputError, match="not to logits"):
         NullLogistic.fit(z, truth)

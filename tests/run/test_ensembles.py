@@ -13,7 +13,7 @@ import staypositive as sp
 from conftest import planted_graph
 from staypositive.errors import InputError, SettingError
 from staypositive.graph.knowledge_graph import encode
-from staypositive.inference.statistics import take_census
+from staypositive.inference.statistics import score_statistics
 from staypositive.reports import render_report
 from staypositive.run.ensembles import choose_weights, joined_model
 from staypositive.run.measuring import validation_measure
@@ -50,12 +50,12 @@ def test_a_joined_run_does_what_a_run_does(runs: list[sp.Run], tmp_path: Path) -
     joined.calibrate("posterior")
     joined.evaluate("test")
     again = sp.load_run(joined.save(tmp_path / "joined"))
-    assert again.settings.model == "joined"
+    assert again.settings.model == "ensemble"
     assert again.provenance["members"][1]["settings"]["model"] == "cp"
     one, other = (run.predict(head="p0", relation="ally", top=5) for run in (joined, again))
     np.testing.assert_allclose(one["probability"], other["probability"], rtol=1e-6)
     assert len(again.prediction_set(head="p0", relation="ally", coverage=0.8)) > 0
-    assert len(take_census(again.predictor)) == 3
+    assert len(score_statistics(again.predictor)) == 3
     grown = again.with_entities([("even", "ally", "p0"), ("p2", "ally", "even"), ("even", "rival", "p5")])
     assert len(grown.predict(head="even", relation="ally", top=3)) == 3
 
@@ -111,7 +111,7 @@ def test_the_report_tells_how_to_make_it_again(runs: list[sp.Run]) -> None:
         "staypositive ensemble runs/member-0 runs/member-1 runs/member-2 "
         "--weights 0.5,0.25,0.25 --backward-weight 0.3" in page
     )
-    assert "--model joined" not in page
+    assert "--model ensemble" not in page
     assert "trained apart" in page
 
 
@@ -156,10 +156,10 @@ def test_runs_that_do_not_belong_together(runs: list[sp.Run]) -> None:
     otherwise = sp.fit(runs[0].graph, model="cp", dim=4, epochs=1)
     with pytest.raises(InputError, match="same objective"):
         sp.build_ensemble([runs[0], otherwise])
-    with pytest.raises(SettingError, match="not joined again"):
+    with pytest.raises(SettingError, match="cannot be a member"):
         sp.build_ensemble([sp.build_ensemble(runs, weights=[1, 1, 1]), runs[0]], weights=[1, 1])
     with pytest.raises(SettingError, match="staypositive ensemble"):
-        sp.fit(runs[0].graph, model="joined")
+        sp.fit(runs[0].graph, model="ensemble")
 
 
 def test_no_validation_facts_no_choice() -> None:

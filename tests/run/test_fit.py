@@ -119,7 +119,7 @@ def test_epochs_by_what_the_posterior_expects(planted: sp.KnowledgeGraph) -> Non
     assert run.best_epoch == 1 + int(np.argmin(looked))
     background = NullDistribution(planted, Scorer(run.model))
     facts = planted.valid.facts
-    expected = Posterior.expected_losses(background.features(facts), background.rivals(facts))
+    expected = Posterior.expected_losses(background.features(facts), background.candidates_in_range(facts))
     assert min(looked) == pytest.approx(min(expected.values()), rel=1e-5)
     few = replace(planted, valid=Split(planted.valid.facts[:20]))
     with pytest.raises(SettingError, match="needs 50 validation facts, and there are 20"):

@@ -14,7 +14,7 @@ from conftest import load_example, planted_graph
 from staypositive.errors import InputError, SettingError
 from staypositive.graph.knowledge_graph import encode
 from staypositive.inference import discover
-from staypositive.inference.statistics import take_census
+from staypositive.inference.statistics import score_statistics
 
 NEWCOMERS = [("even", "ally", "p0"), ("p2", "ally", "even"), ("even", "rival", "p5"), ("p7", "rival", "even")]
 FAST = {"model": "simple", "dim": 20, "learning_rate": 0.5, "threads": 1}
@@ -72,7 +72,7 @@ def test_a_grown_run_does_what_runs_do(planted: sp.KnowledgeGraph, tmp_path: Pat
     assert again.provenance["added"] == [{"facts": 4, "entities": 1, "source": "facts given by label"}]
     assert again.evaluate("test")["ranking"]["queries"] == 2 * len(planted.test.facts)
     assert again.similar("even", top=3)["entity"].tolist() == grown.similar("even", top=3)["entity"].tolist()
-    census = take_census(again.predictor, samples=100)
+    census = score_statistics(again.predictor, samples=100)
     assert set(census["triples"]) == {41 * 41, 2 * 41 * 41}
     found = np.concatenate([part.triples for part in discover(again.predictor, min_probability=0.5)])
     assert (found == 40).any(), "what is likely of the newcomer is found"

@@ -16,14 +16,14 @@ from security.test_forgeries import forge, part
 from staypositive.cli.common import Speaker, keep_results
 from staypositive.errors import RunError
 from staypositive.files import sha256_bytes, sha256_file
-from staypositive.models import JOINED, MODELS, BilinearModel, Scorer, build_model, join_models
+from staypositive.models import ENSEMBLE, MODELS, BilinearModel, Scorer, build_model, combine_models
 from staypositive.run import build_ensemble, make_settings
 from staypositive.run.checking import largest_weights, require_bounded
 from staypositive.run.folder import RUN, SHARDS
 from staypositive.run.sealed_folder import to_json
 from staypositive.sharded import fit_sharded, gather_run, leave_in_shards, open_sharded, shards_of
 
-SINGLE = [name for name in MODELS if name != JOINED]
+SINGLE = [name for name in MODELS if name != ENSEMBLE]
 SMALL = {"dim": 4, "epochs": 1, "engine": "reference"}
 
 
@@ -43,18 +43,18 @@ def all_scores(model: BilinearModel) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("bound", ["tanh", "identity"])
-@pytest.mark.parametrize("name", [*SINGLE, JOINED])
+@pytest.mark.parametrize("name", [*SINGLE, ENSEMBLE])
 def test_no_score_lies_beyond_the_reach(name: str, bound: str) -> None:
     """The largest entry at every coordinate bounds the scores of all triples, both directions of them."""
     for reciprocal in (False, True):
-        if name == JOINED:
+        if name == ENSEMBLE:
             parts = [drawn(own, bound, reciprocal) for own in ("complex", "transe", "tucker")]
-            model = join_models(parts, ["complex", "transe", "tucker"], [2.0, 0.5, 3.0], 0.5 * reciprocal)
+            model = combine_models(parts, ["complex", "transe", "tucker"], [2.0, 0.5, 3.0], 0.5 * reciprocal)
         else:
             model = drawn(name, bound, reciprocal)
         with torch.no_grad():
             entities = model.form_entity_rows(largest_weights(model.entities)).abs()
-            reach = float(model.reach(entities, largest_weights(model.relation_rows()), entities))
+            reach = float(model.largest_score(entities, largest_weights(model.relation_rows()), entities))
         most = float(all_scores(model).abs().max())
         assert most <= reach * (1 + reciprocal / 2) * (1 + 1e-9)
         assert reach < 1e5
@@ -65,7 +65,7 @@ def test_no_score_lies_beyond_the_reach(name: str, bound: str) -> None:
 def test_the_reach_of_bounded_rows_is_the_score_bound(name: str) -> None:
     model = build_model(name, 2, 2, 4, score_bound=7.0).double()
     ones = [torch.ones(width).double() for width in (model.entity_width(), model.relation_width())]
-    assert float(model.reach(ones[0], ones[1], ones[0])) == pytest.approx(7.0)
+    assert float(model.largest_score(ones[0], ones[1], ones[0])) == pytest.approx(7.0)
 
 
 def scaled(model: BilinearModel, factor: float) -> dict[str, torch.Tensor]:

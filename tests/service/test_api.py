@@ -12,8 +12,7 @@ import pytest
 import staypositive as sp
 from service.serving import serving
 from staypositive.evaluation import sigmoid
-from staypositive.inference import FactIndex, discover
-from staypositive.inference.statistics import take_census
+from staypositive.inference import FactIndex, discover, score_statistics
 
 
 def ask(client: httpx.Client, path: str, **body: object) -> dict:
@@ -199,9 +198,9 @@ def test_relations_and_score_statistics(client: httpx.Client, geo_run: sp.Run) -
     assert [one["relation"] for one in relations] == list(geo_run.graph.relations)
     assert relations[0] == {"relation": "borders", "facts": 648, "heads": 159, "tails": 161}
     stats = look(client, "stats", threshold=0.4, prior=0.1, samples=2000)
-    expected = take_census(geo_run.predictor, threshold=0.4, prior=0.1, samples=2000)
+    expected = score_statistics(geo_run.predictor, threshold=0.4, prior=0.1, samples=2000)
     assert [row["relation"] for row in stats["rows"]] == expected["relation"].tolist()
-    for key in ("mean", "deviation", "sampled", "low", "high"):
+    for key in ("mean", "std", "sampled", "low", "high"):
         np.testing.assert_allclose([row[key] for row in stats["rows"]], expected[key], rtol=1e-6)
     assert look(client, "stats", threshold=0.4, prior=0.1, samples=2000) == stats
 

@@ -9,7 +9,7 @@ import typer
 
 from staypositive.cli.common import JsonFlag, QuietFlag, RunArgument, SafeFlag, Speaker, VerboseFlag
 from staypositive.cli.tables import frame_rows
-from staypositive.inference.statistics import take_census
+from staypositive.inference.statistics import score_statistics
 from staypositive.interop import require_table_path, write_table
 from staypositive.run import load_run
 
@@ -29,7 +29,7 @@ def stats_command(
     quiet: QuietFlag = False,
     verbose: VerboseFlag = False,
 ) -> None:
-    """Mean and deviation of all |E|²|R| scores by relation, exactly and without enumerating; how many are likely.
+    """Mean and standard deviation of all |E|²|R| scores by relation, exactly, and how many are likely.
 
     `normal` takes a relation's scores for normal; `sampled` is an estimate with its 95% interval.
 
@@ -44,7 +44,7 @@ def stats_command(
         require_table_path(output)
     held = load_run(run)
     with speaker.progress("relations", len(held.graph.relations)) as done:
-        table = take_census(
+        table = score_statistics(
             held.predictor, threshold=threshold, prior=prior, samples=samples, exact=exact, seed=seed, progress=done
         )
     if output is not None:

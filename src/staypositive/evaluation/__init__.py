@@ -1,6 +1,6 @@
 """Evaluation: ranking metrics and classification metrics, from arrays."""
 
-from staypositive.evaluation.answers import AnswerIndex
+from staypositive.evaluation.answers import AnswerIndex, KnownAnswers
 from staypositive.evaluation.classification import (
     best_threshold,
     brier_score,
@@ -20,6 +20,7 @@ from staypositive.evaluation.ranking import (
     AllScorer,
     RankingTask,
     Ranks,
+    both_sides,
     count_ranks,
     rank_facts,
     ranking_metrics,
@@ -27,26 +28,9 @@ from staypositive.evaluation.ranking import (
 from staypositive.evaluation.sampled import rank_drawn, rank_sampled
 
 __all__ = [
-    "DEFAULT_MEMORY",
-    "SIDES",
-    "TIES",
-    "AllScorer",
-    "AnswerIndex",
-    "RankingTask",
-    "Ranks",
-    "best_threshold",
-    "brier_score",
-    "classification_metrics",
-    "count_ranks",
-    "expected_calibration_error",
-    "negative_log_likelihood",
-    "rank_drawn",
-    "rank_facts",
-    "rank_sampled",
-    "ranking_metrics",
-    "relation_thresholds",
-    "reliability_bins",
-    "sigmoid",
-    "threshold_accuracy",
+    "DEFAULT_MEMORY", "SIDES", "TIES", "AllScorer", "AnswerIndex", "KnownAnswers", "RankingTask", "Ranks",
+    "best_threshold", "both_sides", "brier_score", "classification_metrics", "count_ranks",
+    "expected_calibration_error", "negative_log_likelihood", "rank_drawn", "rank_facts", "rank_sampled",
+    "ranking_metrics", "relation_thresholds", "reliability_bins", "sigmoid", "threshold_accuracy",
     "threshold_metrics",
-]
+]  # fmt: skip

@@ -38,3 +38,23 @@ class AnswerIndex:
         positions = torch.repeat_interleave(counts)
         within = torch.arange(len(positions), device=keys.device) - (counts.cumsum(0) - counts)[positions]
         return positions, self.answers[first[positions] + within]
+
+
+class KnownAnswers:
+    """The answers that some facts, shape (n, 3), give to queries that leave one column of a triple open."""
+
+    def __init__(self, facts: Tensor, column: int, n_entities: int, n_answers: int | None = None) -> None:
+        self._given, self._n_entities = {0: (1, 2), 1: (0, 2), 2: (1, 0)}[column], n_entities
+        self._index = AnswerIndex(self._keys(facts), facts[:, column], n_answers or n_entities)
+
+    def of(self, queries: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the answers of queries, as parallel arrays of position in `queries` and answer."""
+        return self._index.of(self._keys(queries))
+
+    def holds(self, queries: Tensor, answers: Tensor) -> Tensor:
+        """Return which of several answers of each query are known, shape (n, m)."""
+        return self._index.holds(self._keys(queries)[:, None], answers)
+
+    def _keys(self, triples: Tensor) -> Tensor:
+        first, second = self._given
+        return triples[:, first] * self._n_entities + triples[:, second]

@@ -22,12 +22,12 @@ def sigmoid(logits: ArrayLike) -> Floats:
 
 
 def negative_log_likelihood(logits: ArrayLike, labels: ArrayLike) -> float:
-    """Return the mean of softplus(−l·logit); lower is better, ln 2 is a coin's."""
+    """Return the mean of softplus(−label · logit); lower is better, a coin has ln 2."""
     return float(np.logaddexp(0, -_signs(labels) * np.asarray(logits, dtype=np.float64)).mean())
 
 
 def brier_score(logits: ArrayLike, labels: ArrayLike) -> float:
-    """Return the mean squared distance of probability and truth; lower is better, 0.25 is a coin's."""
+    """Return the mean squared distance of probability and truth; lower is better, a coin has 0.25."""
     return float(np.square(sigmoid(logits) - (_signs(labels) > 0)).mean())
 
 
@@ -41,9 +41,8 @@ def reliability_bins(logits: ArrayLike, labels: ArrayLike, bins: int = 15) -> tu
     """Return, for equal-width bins of probability: the sum of probabilities, true triples, and all triples."""
     probabilities, truth = sigmoid(logits), _signs(labels) > 0
     bin_of = np.minimum((probabilities * bins).astype(np.int64), bins - 1)
-    stated = np.bincount(bin_of, probabilities, minlength=bins).astype(np.float64)
-    observed = np.bincount(bin_of, truth, minlength=bins).astype(np.float64)
-    counts = np.bincount(bin_of, minlength=bins).astype(np.float64)
+    weights = (probabilities, truth, np.ones(len(truth)))
+    stated, observed, counts = (np.bincount(bin_of, each, minlength=bins).astype(np.float64) for each in weights)
     return stated, observed, counts
 
 
@@ -55,7 +54,7 @@ def classification_metrics(logits: ArrayLike, labels: ArrayLike) -> dict[str, fl
     if not np.isfinite(values).all():
         raise InputError("some logits are not finite; a model that has diverged cannot be measured")
     if len(np.unique(signs)) != 2:
-        raise InputError("classification needs both true and false triples; this split has one kind alone")
+        raise InputError("classification needs both true and false triples; this split has only one kind")
     return {
         "nll": negative_log_likelihood(values, signs),
         "brier": brier_score(values, signs),

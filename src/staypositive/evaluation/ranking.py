@@ -7,7 +7,7 @@ the expected place in a random order of the ties. A scorer that gives everything
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from staypositive.errors import InputError, StayPositiveError
-from staypositive.evaluation.answers import AnswerIndex
+from staypositive.evaluation.answers import KnownAnswers
 
 TIES = ("realistic", "optimistic", "pessimistic")
 SIDES = ("both", "head", "tail")
@@ -28,28 +28,22 @@ _CPU_CACHE = 16 * 2**20
 
 CountChunk = Callable[[Tensor, tuple[Tensor, Tensor], bool], Tensor]
 """From facts, their known answers (position and entity) and whether tails are asked for to `count_ranks`'s counts."""
+Progress = Callable[[int], Any]
+"""Told how many queries each chunk had."""
 
 
 class AllScorer(Protocol):
     """What ranking needs of a model: scores of every tail and every head, shape (n, |E|)."""
 
-    def tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """Return the scores of every tail."""
-        ...
+    def tails(self, heads: Tensor, relations: Tensor) -> Tensor: ...
 
-    def heads(self, relations: Tensor, tails: Tensor) -> Tensor:
-        """Return the scores of every head."""
-        ...
+    def heads(self, relations: Tensor, tails: Tensor) -> Tensor: ...
 
     @property
-    def device(self) -> torch.device:
-        """Where scores are computed."""
-        ...
+    def device(self) -> torch.device: ...
 
     @property
-    def n_entities(self) -> int:
-        """How many entities an answer is chosen from."""
-        ...
+    def n_entities(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -96,6 +90,19 @@ class Ranks:
         return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
 
 
+def both_sides(
+    facts: NDArray[np.int64], known: NDArray[np.int64], n_entities: int, device: torch.device, chunk: int
+) -> Iterator[tuple[Tensor, KnownAnswers, bool]]:
+    """Yield `chunk` facts at a time, with the index of known answers and whether tails are asked for: first tails."""
+    if len(facts) == 0:
+        raise InputError("there are no facts to rank in this split")
+    asked, filters = (torch.as_tensor(part, device=device) for part in (facts, known))
+    for column in (2, 0):
+        answers = KnownAnswers(filters, column, n_entities)
+        for piece in asked.split(chunk):
+            yield piece, answers, column == 2
+
+
 class RankingTask:
     """Questions about facts, (h, r, ?) and (?, r, t) of each, with their known answers looked up: for many models."""
 
@@ -107,27 +114,18 @@ class RankingTask:
         device: torch.device,
         memory: int = DEFAULT_MEMORY,
     ) -> None:
-        if len(facts) == 0:
-            raise InputError("there are no facts to rank in this split")
         self.facts, self.n_entities = facts, n_entities
-        asked, filters = torch.as_tensor(facts, device=device), torch.as_tensor(known, device=device)
-        n_relations = int(max(known[:, 1].max(initial=0), facts[:, 1].max())) + 1
         if device.type == "cpu":
             memory = min(memory, _CPU_CACHE)  # scores that stay in the cache are counted several times faster
         chunk = max(1, memory // (n_entities * _BYTES_PER_SCORE))
-        self.chunks = []
-        for is_tail in (True, False):
-            given, wanted = (0, 2) if is_tail else (2, 0)
-            answers = AnswerIndex(filters[:, given] * n_relations + filters[:, 1], filters[:, wanted], n_entities)
-            for piece in asked.split(chunk):
-                others = answers.of(piece[:, given] * n_relations + piece[:, 1])
-                self.chunks.append((piece, others, is_tail))
+        chunks = both_sides(facts, known, n_entities, device, chunk)
+        self.chunks = [(piece, answers.of(piece), is_tail) for piece, answers, is_tail in chunks]
 
-    def rank(self, scorer: AllScorer, progress: Callable[[int], Any] | None = None) -> Ranks:
-        """Rank the true answers among all entities; `progress` is told how many queries each chunk had."""
+    def rank(self, scorer: AllScorer, progress: Progress | None = None) -> Ranks:
+        """Rank the true answers among all entities."""
         return self.rank_by(partial(_rank_chunk, scorer), progress)
 
-    def rank_by(self, count: CountChunk, progress: Callable[[int], Any] | None = None) -> Ranks:
+    def rank_by(self, count: CountChunk, progress: Progress | None = None) -> Ranks:
         """Rank by what counts a chunk of queries (see `count_ranks`)."""
         parts = []
         for facts, known, is_tail in self.chunks:
@@ -137,10 +135,10 @@ class RankingTask:
         better, equal, known_better, known_ties, filtered, is_nan = torch.cat(parts, dim=1)
         ties, entities = equal - 1, torch.full_like(better, self.n_entities)  # the target equals itself
         counts = (better - known_better, ties - known_ties, entities - filtered, better, ties, entities, is_nan)
-        return finished(torch.stack(counts), self.facts)
+        return ranks_of(torch.stack(counts), self.facts)
 
 
-def finished(counts: Tensor, facts: NDArray[np.int64]) -> Ranks:
+def ranks_of(counts: Tensor, facts: NDArray[np.int64]) -> Ranks:
     """Return ranks from counts of all tail queries, then all head queries, of some facts.
 
     `counts`, shape (7, 2 · facts), has the rows better, ties and candidates, the same raw, and NaN scores.
@@ -157,18 +155,16 @@ def rank_facts(
     known: NDArray[np.int64],
     *,
     memory: int = DEFAULT_MEMORY,
-    progress: Callable[[int], Any] | None = None,
+    progress: Progress | None = None,
 ) -> Ranks:
     """Rank the tail of (h, r, ?) and the head of (?, r, t) for each fact, among all entities.
 
-    `known` are the facts to filter by; `memory` bounds the bytes of scores held at once; `progress` is told how many
-    queries each chunk had.
+    `known` are the facts to filter by; `memory` bounds the bytes of scores held at once.
     """
     return RankingTask(facts, known, scorer.n_entities, scorer.device, memory).rank(scorer, progress)
 
 
 def _rank_chunk(scorer: AllScorer, facts: Tensor, known: tuple[Tensor, Tensor], is_tail: bool) -> Tensor:
-    """Count one side of some facts."""
     heads, relations, tails = facts.unbind(1)
     scores = scorer.tails(heads, relations) if is_tail else scorer.heads(relations, tails)
     targets = tails if is_tail else heads
@@ -186,17 +182,9 @@ def count_ranks(scores: Tensor, aims: Tensor, rows: Tensor, columns: Tensor, is_
     equal = torch.count_nonzero(scores == aims, dim=1)
     other = is_other.long()  # counted, not selected: a selection would wait for the device
     theirs, own = scores[rows, columns], aims[rows, 0]
-    nothing = torch.zeros_like(better)
-    return torch.stack(
-        [
-            better,
-            equal,
-            nothing.index_add(0, rows, other * (theirs > own)),
-            nothing.index_add(0, rows, other * (theirs == own)),
-            nothing.index_add(0, rows, other),
-            torch.isnan(scores.sum(1)) | torch.isnan(aims[:, 0]),
-        ]
-    )
+    none = torch.zeros_like(better)
+    of_known = [none.index_add(0, rows, part) for part in (other * (theirs > own), other * (theirs == own), other)]
+    return torch.stack([better, equal, *of_known, torch.isnan(scores.sum(1)) | torch.isnan(aims[:, 0])])
 
 
 def ranking_metrics(

@@ -7,7 +7,7 @@ models can differ (Krichene and Rendle 2020): their metrics have names of their 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,25 +15,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from staypositive.errors import InputError
-from staypositive.evaluation.answers import AnswerIndex
-from staypositive.evaluation.ranking import DEFAULT_MEMORY, Ranks, finished
+from staypositive.evaluation.ranking import DEFAULT_MEMORY, Progress, Ranks, both_sides, ranks_of
 
 ScoreDrawn = Callable[[Tensor, Tensor, bool], Tensor]
 """From facts, shape (n, 3), entities for each, shape (n, c), and whether they are tails, to their scores, (n, c)."""
 
 
 class QueryScorer(Protocol):
-    """What sampled ranking needs of a model: queries, and the rows that answer them."""
+    """What sampled ranking needs of a model: rows, and queries q with φ = q · row."""
 
     entity_rows: Tensor
 
-    def tail_queries(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """Return q with φ = q · tail row."""
-        ...
+    def tail_queries(self, heads: Tensor, relations: Tensor) -> Tensor: ...
 
-    def head_queries(self, relations: Tensor, tails: Tensor) -> Tensor:
-        """Return q with φ = q · head row."""
-        ...
+    def head_queries(self, relations: Tensor, tails: Tensor) -> Tensor: ...
 
 
 def rank_sampled(
@@ -44,9 +39,9 @@ def rank_sampled(
     *,
     seed: int = 0,
     memory: int = DEFAULT_MEMORY,
-    progress: Callable[[int], Any] | None = None,
+    progress: Progress | None = None,
 ) -> Ranks:
-    """Rank both sides of each fact against so many entities, drawn uniformly with replacement for each query.
+    """Rank both sides of each fact against `candidates` entities, drawn uniformly with replacement for each query.
 
     A draw of the target itself is left out, and, in the filtered setting, one of another known answer.
     """
@@ -73,30 +68,21 @@ def rank_drawn(
     *,
     chunk: int,
     seed: int = 0,
-    progress: Callable[[int], Any] | None = None,
+    progress: Progress | None = None,
 ) -> Ranks:
     """Do as `rank_sampled`, by what scores the drawn, `chunk` facts at a time."""
     if candidates < 1:
         raise InputError(f"sampled ranking needs at least 1 candidate, got {candidates}")
-    if len(facts) == 0:
-        raise InputError("there are no facts to rank in this split")
     generator = torch.Generator().manual_seed(seed)
-    asked, filters = (torch.as_tensor(part, device=device) for part in (facts, known))
-    n_relations = int(max(known[:, 1].max(initial=0), facts[:, 1].max())) + 1
     parts = []
-    for is_tail in (True, False):
-        given, wanted = (0, 2) if is_tail else (2, 0)
-        answers = AnswerIndex(filters[:, given] * n_relations + filters[:, 1], filters[:, wanted], n_entities)
-        for piece in asked.split(chunk):
-            drawn = torch.randint(n_entities, (len(piece), candidates), generator=generator).to(device)
-            is_known = answers.holds((piece[:, given] * n_relations + piece[:, 1])[:, None], drawn)
-            targets = piece[:, wanted, None]
-            parts.append(
-                _counts(score(piece, torch.cat([targets, drawn], dim=1), is_tail), drawn != targets, is_known)
-            )
-            if progress is not None:
-                progress(len(piece))
-    return finished(torch.cat(parts, dim=1), facts)
+    for piece, answers, is_tail in both_sides(facts, known, n_entities, device, chunk):
+        drawn = torch.randint(n_entities, (len(piece), candidates), generator=generator).to(device)
+        targets = piece[:, [2 if is_tail else 0]]
+        scores = score(piece, torch.cat([targets, drawn], dim=1), is_tail)
+        parts.append(_counts(scores, drawn != targets, answers.holds(piece, drawn)))
+        if progress is not None:
+            progress(len(piece))
+    return ranks_of(torch.cat(parts, dim=1), facts)
 
 
 def _counts(scores: Tensor, counted: Tensor, is_known: Tensor) -> Tensor:

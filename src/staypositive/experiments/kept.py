@@ -155,7 +155,7 @@ def keep_background(graph: KnowledgeGraph, model: BilinearModel, about: dict[str
     for name, split in (("valid", graph.valid), ("test", graph.test)):
         arrays |= _arrays_of(background.features(split.triples), name, np.float32)
         arrays[f"{name}_signs"] = split.signs.astype(np.int8)
-    rivals = background.rivals(graph.valid.facts)
+    rivals = background.candidates_in_range(graph.valid.facts)
     return Kept(about, arrays | (_arrays_of(rivals, "rivals", np.float16) if len(rivals) else {}))
 
 

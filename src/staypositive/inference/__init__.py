@@ -1,25 +1,24 @@
 """Inference: labels in, labelled probabilities out."""
 
-from staypositive.inference.discovery import Discovery, discover
+from staypositive.inference.discovery import Discovery, discover, is_new, likely_by_score, only_new, pairs_of
 from staypositive.inference.explain import Explainer, explain_triple
-from staypositive.inference.facts import FactIndex, Neighbourhood
+from staypositive.inference.fold_in import FoldIn, mean_fact_scores
+from staypositive.inference.lookup import FactIndex, LabelSearch, Neighbourhood
+from staypositive.inference.ordering import best_first
 from staypositive.inference.prediction_sets import entry_coverages, measure_prediction_sets, prediction_set
 from staypositive.inference.predictor import Predictor
-from staypositive.inference.queries import Query, read_queries
-from staypositive.inference.search import LabelSearch
+from staypositive.inference.queries import Query, encode_query, read_queries
+from staypositive.inference.statistics import (
+    ExpectedCount,
+    expected_counts,
+    mean_and_std,
+    score_statistics,
+    wilson,
+)
 
 __all__ = [
-    "Discovery",
-    "Explainer",
-    "FactIndex",
-    "LabelSearch",
-    "Neighbourhood",
-    "Predictor",
-    "Query",
-    "discover",
-    "entry_coverages",
-    "explain_triple",
-    "measure_prediction_sets",
-    "prediction_set",
-    "read_queries",
-]
+    "Discovery", "ExpectedCount", "Explainer", "FactIndex", "FoldIn", "LabelSearch", "Neighbourhood", "Predictor",
+    "Query", "best_first", "discover", "encode_query", "entry_coverages", "expected_counts", "explain_triple",
+    "is_new", "likely_by_score", "mean_and_std", "mean_fact_scores", "measure_prediction_sets", "only_new",
+    "pairs_of", "prediction_set", "read_queries", "score_statistics", "wilson",
+]  # fmt: skip

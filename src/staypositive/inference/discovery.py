@@ -1,8 +1,8 @@
 """New triples over the whole graph that are likely, found relation by relation without ever holding |E|² scores.
 
 Heads come from a relation's training domain and tails from its range, unless all entities are wanted. A calibrator of
-logits turns the wanted probability into a score, and only pairs above it are kept; one that looks at the background
-judges each pair, in pieces.
+logits turns the wanted probability into a score, and only pairs above it are kept; one that looks at null
+distributions judges each pair, in pieces.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from torch import Tensor
 
 from staypositive.errors import InputError
 from staypositive.graph import KnowledgeGraph
-from staypositive.inference.ordering import TOLERANCE, best_first, reaches
+from staypositive.inference.ordering import TOLERANCE, Floats, Ints, best_first, reaches
 from staypositive.inference.predictor import Predictor
 from staypositive.models import logit
 from staypositive.probability import FeatureCalibrator
 from staypositive.typed import checked
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 PIECE = 2**22
 """Pairs judged at once."""
 
@@ -41,20 +39,15 @@ class Discovery:
 
     @classmethod
     def nothing(cls, relation: int) -> Discovery:
-        """Return that nothing was found yet."""
         return cls(relation, np.empty((0, 3), dtype=np.int64), np.empty(0), np.empty(0))
 
-    def joined(self, other: Discovery, most: int | None) -> Discovery:
+    def merged(self, other: Discovery, most: int | None) -> Discovery:
         """Return the best of what was found before and now, most likely first."""
         triples, scores, logits = (
             np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("triples", "scores", "logits")
         )
         order = best_first(logits, scores, triples)[:most]
         return Discovery(self.relation, triples[order], scores[order], logits[order])
-
-    def select(self, keep: NDArray[np.bool_]) -> Discovery:
-        """Return what the mask keeps."""
-        return Discovery(self.relation, self.triples[keep], self.scores[keep], self.logits[keep])
 
 
 @checked
@@ -72,8 +65,8 @@ def discover(
     """Yield, for each relation in turn, the triples that are no facts and reach the probability.
 
     `all_pairs` takes all entities for heads and tails, rather than those that training facts have there. An entity
-    is not paired with itself, unless the relation has such facts. `most` keeps so many of each relation, the most
-    likely, and never holds more than that and a piece.
+    is not paired with itself, unless the relation has such facts. `most` limits how many of each relation are kept,
+    the most likely; no more than that and a piece is ever held.
     """
     if not 0 < min_probability < 1:
         raise InputError(f"min_probability is between 0 and 1, got {min_probability}")
@@ -82,8 +75,8 @@ def discover(
         heads, tails, loops = pairs_of(graph, relation, all_pairs, predictor.scorer.device)
         best = Discovery.nothing(relation)
         for part in heads.split(max(1, piece // max(1, len(tails)))) if len(tails) else ():
-            found = _piece(predictor, part, relation, tails, min_probability, prior)
-            best = best.joined(only_new(found, predictor, loops), most)
+            found = _likely_pairs(predictor, part, relation, tails, min_probability, prior)
+            best = best.merged(only_new(found, predictor, loops), most)
         yield best
         if progress is not None:
             progress(1)
@@ -99,21 +92,26 @@ def pairs_of(
     return heads, tails, bool((facts[:, 0] == facts[:, 2]).any())
 
 
+def is_new(predictor: Predictor, triples: Ints, loops: bool) -> NDArray[np.bool_]:
+    """Return which triples are no fact of any split and, unless `loops`, pair two different entities."""
+    may_be: NDArray[np.bool_] = loops | (triples[:, 0] != triples[:, 2])
+    return may_be & ~predictor.is_known(triples)
+
+
 def only_new(found: Discovery, predictor: Predictor, loops: bool) -> Discovery:
-    """Return what is no fact of any split, and, unless `loops`, says nothing of an entity and itself."""
-    triples = found.triples
-    return found.select(~predictor.is_known(triples) & (loops | (triples[:, 0] != triples[:, 2])))
+    """Return what of a discovery `is_new`."""
+    keep = is_new(predictor, found.triples, loops)
+    return Discovery(found.relation, found.triples[keep], found.scores[keep], found.logits[keep])
 
 
 @torch.no_grad()
-def _piece(
+def _likely_pairs(
     predictor: Predictor, heads: Tensor, relation: int, tails: Tensor, probability: float, prior: float | None
 ) -> Discovery:
     """Return the pairs of heads × tails that reach the probability."""
     scores = predictor.scorer.pairs(heads, relation, tails)
     if isinstance(predictor.calibrator, FeatureCalibrator):
-        features = predictor.background.pair_features(heads, relation, tails)
-        logits = predictor.at_prior(predictor.calibrator.apply_features(features), prior)
+        logits = predictor.pair_logits(heads, relation, tails, prior)
         chosen = np.flatnonzero(reaches(logits, logit(probability)))
         values, points = logits[chosen], scores.reshape(-1).cpu().numpy()[chosen]
     else:

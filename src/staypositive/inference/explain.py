@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from staypositive.inference.facts import FactIndex
-from staypositive.inference.ordering import best_first
+from staypositive.inference.lookup import FactIndex
+from staypositive.inference.ordering import Floats, Ints, best_first
 from staypositive.inference.predictor import Predictor
 from staypositive.inference.queries import Query, encode_query, require_top
 from staypositive.models import Scorer
@@ -26,8 +25,6 @@ from staypositive.models import Scorer
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 PIECE = 2**24
 """Numbers of gradients held at once."""
 
@@ -37,10 +34,10 @@ class Explainer:
 
     def __init__(self, predictor: Predictor, facts: FactIndex | None = None) -> None:
         self.predictor, self._facts = predictor, facts or FactIndex(predictor.graph)
-        train = predictor.graph.train.facts
-        order = np.argsort(train[:, 1], kind="stable")
-        self._train, self._by_relation = train, order
-        self._starts = np.searchsorted(train[order, 1], np.arange(len(predictor.graph.relations) + 1))
+        self._train = predictor.graph.train.facts
+        self._by_relation = np.argsort(self._train[:, 1], kind="stable")
+        ids = np.arange(len(predictor.graph.relations) + 1)
+        self._starts = np.searchsorted(self._train[self._by_relation, 1], ids)
 
     @torch.no_grad()
     def of(self, triple: tuple[int, int, int], top: int = 10) -> tuple[Ints, Floats]:
@@ -71,11 +68,10 @@ class Explainer:
 
 def _products(scorer: Scorer, asked: Tensor, facts: Tensor) -> Tensor:
     """Return ∇φ(asked) · ∇φ(fact) for each fact: over the relation's rows, where equal, and each shared entity's."""
-    (head, relation, tail), (heads, relations, tails) = asked.unbind(1), facts.unbind(1)
-    of_relation = scorer.relation_gradients(head, tail) * scorer.relation_gradients(heads, tails)
-    total = torch.where(relations == relation, of_relation.sum(-1), 0.0)
-    own = ((head, scorer.head_queries(relation, tail)), (tail, scorer.tail_queries(head, relation)))
-    others = ((heads, scorer.head_queries(relations, tails)), (tails, scorer.tail_queries(heads, relations)))
+    of_relation = [scorer.relation_gradients(part[:, 0], part[:, 2]) for part in (asked, facts)]
+    total = torch.where(facts[:, 1] == asked[:, 1], (of_relation[0] * of_relation[1]).sum(-1), 0.0)
+    own, others = ([(part[:, c], scorer.queries(part, s)) for s, c in (("head", 0), ("tail", 2))]
+                   for part in (asked, facts))  # fmt: skip
     for entity, gradient in own:
         for entities, gradients in others:
             total = total + torch.where(entities == entity, (gradient * gradients).sum(-1), 0.0)
@@ -88,12 +84,6 @@ def explain_triple(
     """Return the training facts that support a triple most by label: head, relation, tail, support."""
     import pandas as pd
 
-    graph = predictor.graph
-    h, r, t = encode_query(Query(head, relation, tail), graph)
+    h, r, t = encode_query(Query(head, relation, tail), predictor.graph)
     facts, values = support.of((h, r, t), top)
-    words = (graph.entities, graph.relations, graph.entities)
-    columns = {
-        name: [own[i] for i in facts[:, column].tolist()]
-        for column, (name, own) in enumerate(zip(("head", "relation", "tail"), words, strict=True))
-    }
-    return pd.DataFrame(columns | {"support": values})
+    return pd.DataFrame({**predictor.labels(facts), "support": values})

@@ -9,7 +9,7 @@ pulls φ to 0 through one Gram matrix.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -69,7 +69,10 @@ class FoldIn:
             typical = rows.square().mean().clamp(min=1e-12)
             size = self.targets.square().mean()
             identity = torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
-            self.shared = identity * (ridge * size / typical) + self.w0 * self._asked(rows, facts)
+            asked = torch.zeros_like(self.gram)
+            for _, _, _, queries in _queries(model, rows, self.relations, facts):
+                asked += queries.T @ queries
+            self.shared = identity * (ridge * size / typical) + self.w0 * asked
         self.rows = rows
 
     def row(self, entity: int, facts: Tensor, rows: Tensor) -> Tensor:
@@ -95,15 +98,6 @@ class FoldIn:
             row: Tensor = torch.linalg.solve(matrix, wanted)
         return row
 
-    def _asked(self, rows: Tensor, facts: Tensor) -> Tensor:
-        """Return Σ q qᵀ over the queries of all training facts, in both readings."""
-        total = torch.zeros_like(self.gram)
-        for reading in readings(self.model):
-            for piece in facts.split(CHUNK):
-                queries = reading.ask(rows[piece[:, reading.given]], self.relations[piece[:, 1] + reading.offset])
-                total += queries.T @ queries
-        return total
-
     def _answers(self, reading: Reading, ids: Tensor) -> Tensor:
         """Return A with eᵀAe = Σ φ² over all trained entities as answers of e's queries: Σ Z G Zᵀ, with φ = eᵀZt."""
         total = torch.zeros_like(self.gram)
@@ -118,10 +112,17 @@ def mean_fact_scores(model: BilinearModel, facts: Tensor) -> Tensor:
     with evaluating(model):
         rows, relations = model.entity_rows().double(), model.relation_rows().double()
         total, count = torch.zeros(2, len(relations), dtype=rows.dtype, device=rows.device)
-        for reading in readings(model):
-            for piece in facts.split(CHUNK):
-                ids = piece[:, 1] + reading.offset
-                queries = reading.ask(rows[piece[:, reading.given]], relations[ids])
-                total.index_add_(0, ids, (queries * rows[piece[:, reading.answer]]).sum(-1))
-                count.index_add_(0, ids, torch.ones_like(ids, dtype=rows.dtype))
+        for reading, piece, ids, queries in _queries(model, rows, relations, facts):
+            total.index_add_(0, ids, (queries * rows[piece[:, reading.answer]]).sum(-1))
+            count.index_add_(0, ids, torch.ones_like(ids, dtype=rows.dtype))
     return torch.where(count > 0, total / count.clamp(min=1), total.sum() / count.sum())
+
+
+def _queries(
+    model: BilinearModel, rows: Tensor, relations: Tensor, facts: Tensor
+) -> Iterator[tuple[Reading, Tensor, Tensor, Tensor]]:
+    """Yield the queries that training asked about facts, in pieces: reading, facts, ids of relation rows, queries."""
+    for reading in readings(model):
+        for piece in facts.split(CHUNK):
+            ids = piece[:, 1] + reading.offset
+            yield reading, piece, ids, reading.ask(rows[piece[:, reading.given]], relations[ids])

@@ -14,18 +14,14 @@ from torch import Tensor
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, sigmoid
 from staypositive.graph import KnowledgeGraph
-from staypositive.inference.ordering import best_of_each
-from staypositive.inference.queries import PARTS, Asking, Query, encode_query, require_top
+from staypositive.inference.ordering import Floats, Ints, best_of_each
+from staypositive.inference.queries import PARTS, Asking, Limits, Query, encode_query, require_top
 from staypositive.models import Scorer, logit
-from staypositive.probability import Calibrator, FeatureCalibrator, NullDistribution, Strangeness
-from staypositive.typed import fits
+from staypositive.probability import Calibrator, FeatureCalibrator, Nonconformity, NullDistribution
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Candidates = str | Iterable[str] | None
 BYTES_PER_ANSWER = 160
 """Scores, features and log-odds of one answer, while questions are answered."""
 
@@ -41,63 +37,29 @@ class Predictor:
         graph: KnowledgeGraph,
         scorer: Scorer,
         calibrator: Calibrator | None = None,
-        background: NullDistribution | None = None,
+        null_distribution: NullDistribution | None = None,
     ) -> None:
         self.graph, self.scorer, self.calibrator = graph, scorer.exact(), calibrator
-        self._given_background = background
+        self._given_null = null_distribution
         self._asking = {part: Asking(part, graph, scorer) for part in PARTS}
 
     # -- what users ask -----------------------------------------------------------------------------------------
 
     def predict(
-        self,
-        head: str | None = None,
-        relation: str | None = None,
-        tail: str | None = None,
-        *,
-        top: int = 10,
-        exclude_known: bool = False,
-        exclude_self: bool = False,
-        candidates: Candidates = None,
-        prior: float | None = None,
+        self, head: str | None = None, relation: str | None = None, tail: str | None = None, **options: Any
     ) -> pd.DataFrame:
-        """Answer (h, r, ?), (?, r, t) or (h, ?, t), best first, or judge one whole triple.
-
-        `candidates` limits the answers to a list of labels, or to `"range"`: the entities that training facts have
-        in the asked position of the relation. `exclude_known` leaves out facts of any split, `exclude_self` the
-        entity that is asked about. `prior` replaces the share of true triples that the probabilities assume; no
-        retraining is needed.
-        """
+        """Answer (h, r, ?), (?, r, t) or (h, ?, t), best first, or judge one whole triple; options as in `answer`."""
         query = Query(head, relation, tail)
-        table = self.answer(
-            [query],
-            top=top,
-            exclude_known=exclude_known,
-            exclude_self=exclude_self,
-            candidates=candidates,
-            prior=prior,
-        )
         wanted = [query.missing] if query.missing else list(PARTS)
-        return table[[*wanted, "probability", "score", "known"]]
+        return self.answer([query], **options)[[*wanted, "probability", "score", "known"]]
 
-    def answer(
-        self,
-        queries: Sequence[Query],
-        *,
-        top: int = 10,
-        exclude_known: bool = False,
-        exclude_self: bool = False,
-        candidates: Candidates = None,
-        prior: float | None = None,
-        memory: int = DEFAULT_MEMORY,
-        progress: Callable[[int], Any] | None = None,
-    ) -> pd.DataFrame:
-        """Answer many queries in one table: query number, triple, rank, probability, score, known."""
-        found, scores = self.find(
-            queries, top=top, exclude_known=exclude_known, exclude_self=exclude_self, candidates=candidates,
-            memory=memory, progress=progress,
-        )  # fmt: skip
-        return self.table(found, scores, prior)
+    def answer(self, queries: Sequence[Query], *, prior: float | None = None, **options: Any) -> pd.DataFrame:
+        """Answer many queries in one table: query number, triple, rank, probability, score, known.
+
+        `prior` replaces the share of true triples that the probabilities assume; no retraining is needed. Other
+        options are those of `find`.
+        """
+        return self.table(*self.find(queries, **options), prior)
 
     def find(
         self,
@@ -106,16 +68,17 @@ class Predictor:
         top: int = 10,
         exclude_known: bool = False,
         exclude_self: bool = False,
-        candidates: Candidates = None,
+        candidates: str | Iterable[str] | None = None,
         memory: int = DEFAULT_MEMORY,
         progress: Callable[[int], Any] | None = None,
     ) -> tuple[Ints, Floats]:
-        """Return the best answers by ids, rows (query, rank, head, relation, tail) in order, and their scores."""
-        require_top(top)
-        if isinstance(candidates, str) and candidates != "range":
-            raise InputError(f'candidates are a list of labels, or "range"; got the text {candidates!r}')
-        if candidates is not None and not isinstance(candidates, str):
-            candidates = _listed(candidates)
+        """Return the best answers by ids, rows (query, rank, head, relation, tail) in order, and their scores.
+
+        `candidates` limits the answers to a list of labels, or to `"range"`: the entities that training facts have
+        in the asked position of the relation. `exclude_known` leaves out facts of any split, `exclude_self` the
+        entity that is asked about.
+        """
+        limits = Limits(top, exclude_known, exclude_self, candidates)
         kinds = np.array([query.missing for query in queries])
         given = np.array([encode_query(query, self.graph) for query in queries], dtype=np.int64).reshape(-1, 3)
         whole = np.flatnonzero(kinds == "")
@@ -126,7 +89,7 @@ class Predictor:
             chunk = max(1, memory // (BYTES_PER_ANSWER * len(asking.vocabulary)))
             for start in range(0, len(rows), chunk):
                 piece = rows[start : start + chunk]
-                best, values = self._best(asking, given[piece], top, exclude_known, exclude_self, candidates)
+                best, values = self._best(asking, given[piece], limits)
                 best[:, 0] = piece[best[:, 0]]
                 found.append(best)
                 scores.append(values)
@@ -167,11 +130,22 @@ class Predictor:
     def triple_logits(self, triples: Ints, scores: Floats | None = None, prior: float | None = None) -> Floats:
         """Return calibrated log-odds of triples given by ids; their scores, if they are known already, save time."""
         if isinstance(self.calibrator, FeatureCalibrator):
-            return self.at_prior(self.calibrator.apply_features(self.background.features(triples)), prior)
+            return self.at_prior(self.calibrator.apply_features(self.null_distribution.features(triples)), prior)
         return self.logits(self.score(triples) if scores is None else scores, prior)
 
+    def pair_logits(
+        self, heads: Tensor | None, relation: int, tails: Tensor | None, prior: float | None = None
+    ) -> Floats:
+        """Return `triple_logits` of all pairs of heads × tails, tails changing fastest; None stands for all entities.
+
+        Only for calibrators that look at null distributions.
+        """
+        assert isinstance(self.calibrator, FeatureCalibrator)
+        features = self.null_distribution.pair_features(heads, relation, tails)
+        return self.at_prior(self.calibrator.apply_features(features), prior)
+
     def at_prior(self, logits: Floats, prior: float | None) -> Floats:
-        """Return calibrated log-odds at another prior: logit(new) − logit(base) is added."""
+        """Move log-odds to another prior: logit(new) − logit(base) is added."""
         return logits if prior is None else logits + logit(prior) - logit(self.base_prior)
 
     def score_at(self, probability: float, prior: float | None = None) -> float:
@@ -213,21 +187,19 @@ class Predictor:
 
     # -- how it is done -----------------------------------------------------------------------------------------
 
-    def _best(
-        self, asking: Asking, given: Ints, top: int, exclude_known: bool, exclude_self: bool, candidates: Candidates
-    ) -> tuple[Ints, Floats]:
+    def _best(self, asking: Asking, given: Ints, limits: Limits) -> tuple[Ints, Floats]:
         """Return rows (query, rank, head, relation, tail) of the best answers of one kind, and their scores."""
         asked = torch.as_tensor(given, device=self.scorer.device)
         with torch.no_grad():
             scores = asking.scores(asked)
             log_odds = self._answer_logits(asking, asked, scores)
-            if candidates is not None:
-                log_odds.masked_fill_(~self._allowed(asking, asked, candidates), -torch.inf)
-            if exclude_known:
-                log_odds[asking.known.of(asking.keys(asked))] = -torch.inf
-            if exclude_self and asking.part != "relation":
+            if limits.candidates is not None:
+                log_odds.masked_fill_(~asking.allowed(asked, limits.candidates), -torch.inf)
+            if limits.exclude_known:
+                log_odds[asking.known.of(asked)] = -torch.inf
+            if limits.exclude_self and asking.part != "relation":
                 log_odds.scatter_(1, asked[:, [2 - asking.column]], -torch.inf)
-            query, answer = best_of_each(log_odds, scores, top)
+            query, answer = best_of_each(log_odds, scores, limits.top)
         rank = np.arange(len(query)) - np.searchsorted(query, query)
         triples = given[query]
         triples[:, asking.column] = answer
@@ -236,7 +208,7 @@ class Predictor:
     def _answer_logits(self, asking: Asking, asked: Tensor, scores: Tensor) -> Tensor:
         """Return what orders the answers of some questions as their probabilities do, shape (n, answers).
 
-        Calibrators of scores never fall as scores rise, so that scores will do.
+        Calibrators of scores never fall as scores rise: scores give the order.
         """
         if not isinstance(self.calibrator, FeatureCalibrator):
             return scores.clone()
@@ -247,38 +219,22 @@ class Predictor:
         found = torch.empty_like(scores)
         for relation in asked[:, 1].unique().tolist():
             own = (asked[:, 1] == relation).nonzero()[:, 0]
-            sides = (asked[own, 0], None) if asking.part == "tail" else (None, asked[own, 2])
-            logits = self.calibrator.apply_features(self.background.pair_features(sides[0], relation, sides[1]))
             if asking.part == "tail":
-                found[own] = torch.as_tensor(logits).view(len(own), -1).to(scores)
+                logits = torch.as_tensor(self.pair_logits(asked[own, 0], relation, None)).view(len(own), -1)
             else:
-                found[own] = torch.as_tensor(logits).view(-1, len(own)).T.to(scores)
+                logits = torch.as_tensor(self.pair_logits(None, relation, asked[own, 2])).view(-1, len(own)).T
+            found[own] = logits.to(scores)
         return found
-
-    def _allowed(self, asking: Asking, given: Tensor, candidates: Candidates) -> Tensor:
-        """Return which answers may be given, shape (n or 1, answers)."""
-        if candidates == "range":
-            if asking.part == "relation":
-                raise InputError("a range belongs to a relation; it cannot limit which relations are answered")
-            allowed = torch.zeros(len(given), len(asking.vocabulary), dtype=torch.bool, device=given.device)
-            allowed[asking.ranges.of(given[:, 1])] = True
-            return allowed
-        assert candidates is not None
-        allowed = torch.zeros(1, len(asking.vocabulary), dtype=torch.bool, device=given.device)
-        allowed[0, torch.as_tensor(asking.vocabulary.ids(candidates))] = True
-        return allowed
 
     def table(self, found: Ints, scores: Floats, prior: float | None) -> pd.DataFrame:
         """Return rows (query, rank, head, relation, tail) by label, with probability, score and whether known."""
         import pandas as pd
 
-        triples, entities, relations = found[:, 2:], self.graph.entities, self.graph.relations
+        triples = found[:, 2:]
         return pd.DataFrame(
             {
                 "query": found[:, 0],
-                "head": [entities[i] for i in triples[:, 0].tolist()],
-                "relation": [relations[i] for i in triples[:, 1].tolist()],
-                "tail": [entities[i] for i in triples[:, 2].tolist()],
+                **self.labels(triples),
                 "rank": found[:, 1] + 1,
                 "probability": sigmoid(self.triple_logits(triples, scores, prior)),
                 "score": scores,
@@ -286,15 +242,20 @@ class Predictor:
             }
         )
 
-    @cached_property
-    def background(self) -> NullDistribution:
-        """Mean and deviation of queries' scores over their relations' ranges and domains."""
-        return self._given_background or NullDistribution(self.graph, self.scorer)
+    def labels(self, triples: Ints) -> dict[str, list[str]]:
+        """Return the labels of triples by column: head, relation and tail."""
+        words = (self.graph.entities, self.graph.relations, self.graph.entities)
+        return {part: [own[i] for i in ids.tolist()] for part, own, ids in zip(PARTS, words, triples.T, strict=True)}
 
     @cached_property
-    def nonconformity(self) -> Strangeness:
-        """How far answers lie below their query's mean over all entities, in deviations."""
-        return Strangeness(self.scorer)
+    def null_distribution(self) -> NullDistribution:
+        """Mean and standard deviation of queries' scores over their relations' ranges and domains."""
+        return self._given_null or NullDistribution(self.graph, self.scorer)
+
+    @cached_property
+    def nonconformity(self) -> Nonconformity:
+        """The nonconformity scores of answers, for prediction sets."""
+        return Nonconformity(self.scorer)
 
     @cached_property
     def _directions(self) -> Tensor:
@@ -303,10 +264,3 @@ class Predictor:
     @cached_property
     def _known_keys(self) -> Ints:
         return np.unique(self.graph.keys(self.graph.facts()))
-
-
-def _listed(candidates: Iterable[str]) -> list[str]:
-    found = list(candidates)
-    if not fits(found, Sequence[str]):
-        raise InputError(f'candidates are a list of labels, or "range"; got {found!r:.80}')
-    return found

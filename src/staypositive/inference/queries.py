@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from staypositive.errors import DataError, InputError
-from staypositive.evaluation import AnswerIndex
+from staypositive.evaluation import AnswerIndex, KnownAnswers
 from staypositive.graph import KnowledgeGraph, read_triples
 from staypositive.models import Scorer
 from staypositive.typed import fits
@@ -23,7 +23,7 @@ PARTS = ("head", "relation", "tail")
 
 
 class Query(NamedTuple):
-    """What is asked: one of the three parts is None, or none is, which asks for that one triple."""
+    """A triple of labels of which one may be None, the part asked for; a whole triple is judged."""
 
     head: str | None = None
     relation: str | None = None
@@ -55,6 +55,25 @@ def read_queries(path: str | os.PathLike[str], graph: KnowledgeGraph) -> list[Qu
     return queries
 
 
+@dataclass
+class Limits:
+    """How many answers may be given, and which; see `Predictor.find`."""
+
+    top: int
+    exclude_known: bool
+    exclude_self: bool
+    candidates: str | Iterable[str] | None
+
+    def __post_init__(self) -> None:
+        require_top(self.top)
+        if isinstance(self.candidates, str) and self.candidates != "range":
+            raise InputError(f'candidates are a list of labels, or "range"; got the text {self.candidates!r}')
+        if self.candidates is not None and not isinstance(self.candidates, str):
+            self.candidates = list(self.candidates)
+            if not fits(self.candidates, Sequence[str]):
+                raise InputError(f'candidates are a list of labels, or "range"; got {self.candidates!r:.80}')
+
+
 def require_top(top: int) -> None:
     """Refuse anything but a whole number of answers."""
     if not fits(top, int) or top < 1:
@@ -64,19 +83,18 @@ def require_top(top: int) -> None:
 def encode_query(query: Query, graph: KnowledgeGraph) -> list[int]:
     """Return the ids of a query, −1 for the missing part."""
     query.missing  # noqa: B018  # raises where two parts are open
-    vocabularies = (graph.entities, graph.relations, graph.entities)
     for part, label in zip(PARTS, query, strict=True):
         if not isinstance(label, str | None):
             raise InputError(f"the {part} of a query is a label, which is text, or None; got {label!r:.80}")
-    return [-1 if label is None else words.id(label) for words, label in zip(vocabularies, query, strict=True)]
+    words = (graph.entities, graph.relations, graph.entities)
+    return [-1 if label is None else own.id(label) for own, label in zip(words, query, strict=True)]
 
 
 class Asking:
     """How one part of a triple is asked for: its scores, its known answers, its range."""
 
     def __init__(self, part: str, graph: KnowledgeGraph, scorer: Scorer) -> None:
-        self.column = PARTS.index(part)
-        self.part, self.graph, self.scorer = part, graph, scorer
+        self.part, self.column, self.graph, self.scorer = part, PARTS.index(part), graph, scorer
         self.vocabulary = graph.relations if part == "relation" else graph.entities
 
     def scores(self, given: Tensor) -> Tensor:
@@ -86,23 +104,26 @@ class Asking:
             return self.scorer.tails(heads, relations)
         return self.scorer.heads(relations, tails) if self.part == "head" else self.scorer.relations(heads, tails)
 
-    def keys(self, triples: Tensor) -> Tensor:
-        """Return one number for each triple's other two parts."""
-        first, second = (column for column in range(3) if column != self.column)
-        width = len(self.graph.relations if second == 1 else self.graph.entities)
-        return triples[:, first] * width + triples[:, second]
-
     @cached_property
-    def known(self) -> AnswerIndex:
+    def known(self) -> KnownAnswers:
         """The answers that facts of any split give."""
-        facts = self._on_device(self.graph.facts())
-        return AnswerIndex(self.keys(facts), facts[:, self.column], len(self.vocabulary))
+        facts = torch.as_tensor(self.graph.facts(), device=self.scorer.device)
+        return KnownAnswers(facts, self.column, len(self.graph.entities), len(self.vocabulary))
+
+    def allowed(self, given: Tensor, candidates: str | Iterable[str]) -> Tensor:
+        """Return which answers are candidates, shape (n or 1, answers)."""
+        if candidates != "range":
+            allowed = torch.zeros(1, len(self.vocabulary), dtype=torch.bool, device=given.device)
+            allowed[0, torch.as_tensor(self.vocabulary.ids(candidates))] = True
+            return allowed
+        if self.part == "relation":
+            raise InputError("a range belongs to a relation; it cannot limit which relations are answered")
+        allowed = torch.zeros(len(given), len(self.vocabulary), dtype=torch.bool, device=given.device)
+        allowed[self.ranges.of(given[:, 1])] = True
+        return allowed
 
     @cached_property
     def ranges(self) -> AnswerIndex:
         """The entities that training facts of each relation have in this position."""
-        facts = self._on_device(self.graph.train.facts)
+        facts = torch.as_tensor(self.graph.train.facts, device=self.scorer.device)
         return AnswerIndex(facts[:, 1], facts[:, self.column], len(self.vocabulary))
-
-    def _on_device(self, facts: NDArray[np.int64]) -> Tensor:
-        return torch.as_tensor(facts, device=self.scorer.device)

@@ -56,7 +56,7 @@ def export_onnx(run: Run, path: str | os.PathLike[str]) -> Path:
 
     Labels by id are written beside it, as JSON. The probability is the calibrated one where the calibrator is a map
     of scores (platt, temperature, beta, isotonic), or σ(score + ψ) without a calibrator; with one that looks at the
-    background there is `score` alone.
+    null distribution there is `score` alone.
     """
     path = Path(path)
     scorer = Scorer(run.model)

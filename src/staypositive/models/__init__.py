@@ -9,7 +9,7 @@ from typing import Any
 from staypositive.errors import SettingError
 from staypositive.models.block import TABLES, BlockModel, Table, Term
 from staypositive.models.contract import BOUNDS, BilinearModel, evaluating
-from staypositive.models.ensemble import JOINED, Joined, join
+from staypositive.models.ensemble import ENSEMBLE, Ensemble, combine
 from staypositive.models.hole import HolE
 from staypositive.models.moments import LinearMap, RowMoments, ScoreMoments, score_moments
 from staypositive.models.ntn import Ntn
@@ -38,34 +38,34 @@ def build_model(name: str, n_entities: int, n_relations: int, dim: int, **settin
     >>> build_model("complex", n_entities=10, n_relations=2, dim=8).entities.shape
     torch.Size([10, 16])
     """
-    if name == JOINED:
-        return Joined(n_entities, n_relations, dim, build=build_model, **settings)
+    if name == ENSEMBLE:
+        return Ensemble(n_entities, n_relations, dim, build=build_model, **settings)
     if name not in MODELS:
         raise SettingError(f"expected a model among {', '.join(MODELS)}, got {name!r}")
     return MODELS[name](n_entities, n_relations, dim, **settings)
 
 
-def join_models(
+def combine_models(
     models: Sequence[BilinearModel],
     names: Sequence[str],
     weights: Sequence[float] | None = None,
     backward_weight: float = 0.0,
 ) -> BilinearModel:
     """Return models of the same entities and relations as one, each by its name and weight, by default 1."""
-    return join(models, names, [1.0] * len(models) if weights is None else weights, backward_weight, build_model)
+    return combine(models, names, [1.0] * len(models) if weights is None else weights, backward_weight, build_model)
 
 
 __all__ = [
     "BOUNDS",
     "CLOSED_WORLD",
-    "JOINED",
+    "ENSEMBLE",
     "MODELS",
     "SLICED",
     "TABLES",
     "BilinearModel",
     "BlockModel",
+    "Ensemble",
     "HolE",
-    "Joined",
     "LinearMap",
     "Ntn",
     "Rescal",
@@ -77,8 +77,8 @@ __all__ = [
     "TransE",
     "Tucker",
     "build_model",
+    "combine_models",
     "evaluating",
-    "join_models",
     "logit",
     "resolve_prior_score",
     "score_moments",

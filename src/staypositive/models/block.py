@@ -44,7 +44,6 @@ class Table:
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        """The terms as numbers."""
         return tuple(
             Term(int(term[0]), int(term[1]), int(term[2]), float(term[3] + "1") * self.weight)
             for term in self.notation.split()
@@ -92,16 +91,13 @@ class BlockModel(BilinearModel):
         super().__init__(n_entities, n_relations, dim, **settings)
 
     def entity_width(self) -> int:
-        """Blocks × dim."""
         return self.table.entity_blocks * self.dim
 
     def relation_width(self) -> int:
-        """Blocks × dim."""
         return self.table.relation_blocks * self.dim
 
     def max_score(self) -> float:
-        """Coordinates are independent, so the largest score is dim times one coordinate's."""
-        return self.dim * self.table.max_score
+        return self.dim * self.table.max_score  # coordinates are independent
 
     def tail_query(self, head_rows: Tensor, relation_rows: Tensor) -> Tensor:
         """Collect, for each tail block, c · h[head block] · r[relation block]."""
@@ -116,7 +112,7 @@ class BlockModel(BilinearModel):
         return self._query(self.table.relation_blocks, (0, 2, 1), head_rows, tail_rows)
 
     def summands(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
-        """Keep the terms apart, so that dropout draws a mask a term, as the authors' SimplE does."""
+        """Keep the terms apart, so that dropout draws one mask per term, as the authors' SimplE does."""
         heads, relations, tails = (self._blocks(rows) for rows in (head_rows, relation_rows, tail_rows))
         return torch.cat(
             [

@@ -15,6 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 
 from staypositive.errors import SettingError
 from staypositive.models.dropout import keep_mask
-from staypositive.models.moments import RowMoments, score_moments
+from staypositive.models.moments import sum_of_squared_scores
 
 BOUNDS = ("tanh", "identity")
 Draw = Callable[[Tensor, float, torch.Generator], None]
@@ -33,7 +34,7 @@ INSIDE = 0.999
 class BilinearModel(nn.Module, ABC):
     """Two tables of weights, and the algebra that every bilinear model shares.
 
-    A parameter that a subclass adds is a table too, of which every step updates every row.
+    A parameter that a subclass adds is a table too; each training step updates all its rows.
 
     With `reciprocal` each relation r has a second row, number r + |R|, for the facts read backwards: (t, r + |R|, h).
     A triple then has two scores, and its score is their mean; ranking uses the asked direction, and of the other
@@ -61,9 +62,8 @@ class BilinearModel(nn.Module, ABC):
     ) -> None:
         super().__init__()
         if min(n_entities, n_relations, dim) < 1:
-            raise SettingError(
-                f"entities, relations and dim must be at least 1, got {n_entities}, {n_relations} and {dim}"
-            )
+            sizes = f"{n_entities}, {n_relations} and {dim}"
+            raise SettingError(f"entities, relations and dim must be at least 1, got {sizes}")
         if bound not in BOUNDS:
             raise SettingError(f"expected a bound among {', '.join(BOUNDS)}, got {bound!r}")
         if not score_bound > 0 or not math.isfinite(score_bound):
@@ -134,16 +134,16 @@ class BilinearModel(nn.Module, ABC):
         """Return the products that a score is the sum of, along the last axis: what dropout acts on."""
         return self.tail_query(head_rows, relation_rows) * tail_rows
 
-    def reach(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
-        """Return the largest |φ| of rows whose entries are in size at most these, which are not negative."""
+    def largest_score(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
+        """Return a bound on |φ| over all rows whose entries have at most these absolute values."""
         return self.summands(head_rows, relation_rows, tail_rows).abs().sum(-1)
 
     def moduli(self, rows: Tensor) -> Tensor:
-        """Return the sizes of the numbers that a row is made of, by default its entries: what N3 cubes."""
+        """Return the moduli that N3 cubes: of complex or quaternion numbers, or by default of the entries."""
         return rows.abs()
 
     def directions(self, rows: Tensor) -> Tensor:
-        """Return entity rows at length 1: the product of two is how alike the entities are."""
+        """Return entity rows at length 1: products of two are cosine similarities."""
         return torch.nn.functional.normalize(rows, dim=-1)
 
     def extra_settings(self) -> dict[str, Any]:
@@ -169,17 +169,9 @@ class BilinearModel(nn.Module, ABC):
 
     def settings(self) -> dict[str, Any]:
         """Return what builds this model again, without its weights."""
-        return {
-            "n_entities": self.n_entities,
-            "n_relations": self.n_relations,
-            "dim": self.dim,
-            "bound": self.bound,
-            "score_bound": self.score_bound,
-            "prior_score": self.prior_score,
-            "dropout": self.dropout,
-            "reciprocal": self.reciprocal,
-            **({"backward_weight": self.backward_weight} if self.backward_weight else {}),
-        } | self.extra_settings()
+        names = ["n_entities", "n_relations", "dim", "bound", "score_bound", "prior_score", "dropout", "reciprocal"]
+        names += ["backward_weight"] if self.backward_weight else []
+        return {name: getattr(self, name) for name in names} | self.extra_settings()
 
     def entity_rows(self, ids: Tensor | None = None) -> Tensor:
         """Return the rows of these entities, or of all."""
@@ -224,30 +216,15 @@ class BilinearModel(nn.Module, ABC):
         return self.score_rows(head_rows.sum(-2), relation_rows.sum(-2), tail_rows.sum(-2))
 
     def sum_of_squares(self, head_gram: Tensor, relation_rows: Tensor, tail_gram: Tensor) -> Tensor:
-        """Return Σ φ² over heads × relations × tails, given the Gram matrices Σ h hᵀ and Σ t tᵀ of heads and tails.
-
-        With φ = hᵀZt, the squares of one relation add up to tr(Zᵀ H Z T); a query applied to the rows of H is HZ.
-        """
-        parts = [
-            (self.tail_query(head_gram, row) * self.head_query(tail_gram, row).mT).sum()
-            for row in relation_rows[:, None]
-        ]
-        return torch.stack(parts).sum()
+        """Return Σ φ² over heads × relations × tails, given the Gram matrices Σ h hᵀ and Σ t tᵀ."""
+        maps = [(partial(self.tail_query, relation_rows=r), partial(self.head_query, relation_rows=r))
+                for r in relation_rows[:, None]]  # fmt: skip
+        return torch.stack([sum_of_squared_scores(*both, head_gram, tail_gram) for both in maps]).sum()
 
     def mean_score(self) -> Tensor:
         """Return the mean of φ over all |E|²|R| triples, without enumerating them."""
         entities, relations = self.entity_rows().mean(0), self.relation_rows().mean(0)
         return self.score_rows(entities, relations, entities)
-
-    def relation_moments(self, relation_row: Tensor, heads: RowMoments, tails: RowMoments) -> tuple[Tensor, Tensor]:
-        """Return mean and variance of one relation's scores over heads × tails, without enumerating them."""
-        found = score_moments(
-            lambda rows: self.tail_query(rows, relation_row),
-            lambda rows: self.head_query(rows, relation_row),
-            heads,
-            tails,
-        )
-        return found.mean, found.variance
 
 
 @torch.no_grad()

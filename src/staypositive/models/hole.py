@@ -15,16 +15,13 @@ class HolE(BilinearModel):
     """Entity and relation rows are vectors of dim."""
 
     def entity_width(self) -> int:
-        """One vector."""
         return self.dim
 
     def relation_width(self) -> int:
-        """One vector."""
         return self.dim
 
     def max_score(self) -> float:
-        """Each of the dim² products h_i t_j meets one relation coordinate."""
-        return self.dim**2
+        return self.dim**2  # each of the dim² products h_i t_j meets one relation coordinate
 
     def tail_query(self, head_rows: Tensor, relation_rows: Tensor) -> Tensor:
         """Return the convolution h * r: q_j = Σ_i h_i r_{(j-i) mod d}."""
@@ -35,7 +32,6 @@ class HolE(BilinearModel):
         return self._transformed(_spectrum(relation_rows).conj() * _spectrum(tail_rows))
 
     def relation_query(self, head_rows: Tensor, tail_rows: Tensor) -> Tensor:
-        """Return the correlation h ⋆ t."""
         return self._transformed(_spectrum(head_rows).conj() * _spectrum(tail_rows))
 
     def _transformed(self, spectrum: Tensor) -> Tensor:
@@ -46,7 +42,7 @@ class HolE(BilinearModel):
 
 
 def _spectrum(rows: Tensor) -> Tensor:
-    """Return the Fourier coefficients of rows; of no rows there are none, which not every FFT library will say."""
+    """Return the Fourier coefficients of rows; not every FFT library accepts that there are no rows."""
     if rows.numel():
         coefficients: Tensor = torch.fft.rfft(rows)
         return coefficients

@@ -1,4 +1,7 @@
-"""First and second moments of a set of rows, from which the moments of any query's scores follow."""
+"""Sums, means and variances of the scores of all pairs of two sets of rows, without enumerating the pairs.
+
+A relation's scores are φ = hᵀZt. Two query maps stand for the matrix Z: `to_tail` is h ↦ Zᵀh, `to_head` is t ↦ Zt.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,15 @@ from dataclasses import dataclass
 from torch import Tensor
 
 LinearMap = Callable[[Tensor], Tensor]
-"""From rows on one side of a relation to queries for the other, row by row."""
+"""From rows of one side of a relation to queries for the other, row by row."""
+
+
+def sum_of_squared_scores(to_tail: LinearMap, to_head: LinearMap, heads: Tensor, tails: Tensor) -> Tensor:
+    """Return tr(Zᵀ H Z T) = Σ φ² over heads × tails, given their Gram matrices H = Σ h hᵀ and T = Σ t tᵀ.
+
+    A map applied to the rows of H is the product HZ. Of covariances, it is the variance of their interaction.
+    """
+    return (to_tail(heads) * to_head(tails).mT).sum((-2, -1))
 
 
 @dataclass(frozen=True)
@@ -40,22 +51,22 @@ class RowMoments:
         return mean, variance.clamp(min=1e-24).sqrt()
 
     def z_scores(self, queries: Tensor, scores: Tensor) -> Tensor:
-        """Return scores less their query's mean over the set, in deviations; shape of scores, (n,) or (n, m)."""
-        mean, spread = self.of_scores(queries)
+        """Return (score − mean) / standard deviation, by query; shape of scores, (n,) or (n, m)."""
+        mean, std = self.of_scores(queries)
         shape = mean.shape + (1,) * (scores.dim() - mean.dim())
-        return (scores - mean.view(shape)) / spread.view(shape)
+        return (scores - mean.view(shape)) / std.view(shape)
 
 
 @dataclass(frozen=True)
 class ScoreMoments:
-    """Moments of φ = hᵀZt over heads × tails. A score is mean + head's part + tail's part + interaction."""
+    """Moments of φ over heads × tails. A score is mean + head's part + tail's part + interaction."""
 
     mean: Tensor
     of_heads: Tensor
     """Variance of the head's part: of a head's mean score."""
     of_tails: Tensor
     interaction: Tensor
-    """What is left: how far pairs differ from what their head and their tail let expect."""
+    """The remaining variance: what pairs add to their head's and their tail's part."""
 
     @property
     def variance(self) -> Tensor:
@@ -64,12 +75,12 @@ class ScoreMoments:
 
 
 def score_moments(to_tail: LinearMap, to_head: LinearMap, heads: RowMoments, tails: RowMoments) -> ScoreMoments:
-    """Return the moments of φ = hᵀZt over heads × tails, without enumerating them.
+    """Return the moments of φ = hᵀZt over heads × tails.
 
-    `to_tail` is h ↦ Zᵀh and `to_head` is t ↦ Zt. With h and t independent, of means h̄, t̄ and covariances C, D, the
-    variances are t̄ᵀZᵀ C Z t̄, h̄ᵀZ D Zᵀh̄ and tr(Zᵀ C Z D); a map applied to the rows of C is the product C·Z.
+    With h and t independent, of means h̄, t̄ and covariances C, D, the variances are t̄ᵀZᵀ C Z t̄, h̄ᵀZ D Zᵀh̄ and
+    tr(Zᵀ C Z D).
     """
     from_heads, from_tails = to_tail(heads.mean), to_head(tails.mean)
-    both = (to_tail(heads.covariance) * to_head(tails.covariance).mT).sum((-2, -1))
+    interaction = sum_of_squared_scores(to_tail, to_head, heads.covariance, tails.covariance)
     of_heads, of_tails = heads.of_query(from_tails)[1], tails.of_query(from_heads)[1]
-    return ScoreMoments((from_heads * tails.mean).sum(-1), of_heads, of_tails, both)
+    return ScoreMoments((from_heads * tails.mean).sum(-1), of_heads, of_tails, interaction)

@@ -10,11 +10,7 @@ CLOSED_WORLD = ("literal", "logit")
 
 
 def resolve_prior_score(
-    prior_score: float | None = None,
-    prior: float | None = None,
-    closed_world: str | None = None,
-    *,
-    density: float,
+    prior_score: float | None = None, prior: float | None = None, closed_world: str | None = None, *, density: float
 ) -> float:
     """Return ψ from at most one of three ways to state it; 0 (an even prior) when none is given.
 

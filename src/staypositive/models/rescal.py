@@ -1,4 +1,4 @@
-"""RESCAL (Nickel et al. 2011): a full matrix a relation, φ = hᵀ Z_r t."""
+"""RESCAL (Nickel et al. 2011): a full matrix per relation, φ = hᵀ Z_r t."""
 
 from __future__ import annotations
 
@@ -12,27 +12,21 @@ class Rescal(BilinearModel):
     """A relation row is its dim × dim matrix, flattened; the sum of all scores costs O(|E|d + |R|d²)."""
 
     def entity_width(self) -> int:
-        """One vector."""
         return self.dim
 
     def relation_width(self) -> int:
-        """One matrix."""
         return self.dim**2
 
     def max_score(self) -> float:
-        """Every entry of the matrix meets one pair of coordinates."""
-        return self.dim**2
+        return self.dim**2  # every entry of the matrix meets one pair of coordinates
 
     def tail_query(self, head_rows: Tensor, relation_rows: Tensor) -> Tensor:
-        """Return hᵀZ."""
         return self.scale * (head_rows.unsqueeze(-2) @ self._matrix(relation_rows)).squeeze(-2)
 
     def head_query(self, tail_rows: Tensor, relation_rows: Tensor) -> Tensor:
-        """Return Zt."""
         return self.scale * (self._matrix(relation_rows) @ tail_rows.unsqueeze(-1)).squeeze(-1)
 
     def relation_query(self, head_rows: Tensor, tail_rows: Tensor) -> Tensor:
-        """Return h ⊗ t, flattened."""
         return self.scale * torch.flatten(head_rows.unsqueeze(-1) * tail_rows.unsqueeze(-2), -2)
 
     def _matrix(self, relation_rows: Tensor) -> Tensor:

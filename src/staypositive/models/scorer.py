@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from staypositive.models.contract import BilinearModel, evaluating
-from staypositive.models.moments import LinearMap
+from staypositive.models.moments import LinearMap, RowMoments, ScoreMoments, score_moments
 
 
 class Scorer:
@@ -23,38 +23,30 @@ class Scorer:
     """
 
     def __init__(self, model: BilinearModel, *, asked: bool = False, exact: bool = False) -> None:
-        self.model, self.is_exact = model, exact
+        self.model, self.is_asked, self.is_exact = model, asked, exact
         self.algebra = _in_double(model) if exact else model
         """The model's queries, for rows of this scorer's precision."""
         with evaluating(model):
             entities, relations = (table.double() if exact else table for table in (model.entities, model.relations))
             self.entity_rows = self.algebra.form_entity_rows(entities).detach()
             self.relation_rows = self.algebra.form_relation_rows(relations).detach()
-        self._ask(asked)
-
-    def _ask(self, asked: bool) -> None:
-        self.is_asked, self.own, self.backward = asked, 1.0, 0.0
-        if self.model.reciprocal:
-            self.own, self.backward = (1.0, self.model.backward_weight) if asked else (0.5, 0.5)
+        self.own, self.backward = 1.0, 0.0
+        """Weights of the asked direction and of the other."""
+        if model.reciprocal:
+            self.own, self.backward = (1.0, model.backward_weight) if asked else (0.5, 0.5)
 
     def asked(self) -> Scorer:
         """Return the scorer that ranking uses: of the asked direction, with the same rows."""
         if self.is_asked or not self.model.reciprocal:
             return self
-        other = copy.copy(self)
-        other._ask(True)
-        return other
+        return self._changed(is_asked=True, own=1.0, backward=self.model.backward_weight)
 
     def swapped(self) -> Scorer:
         """Return the scorer whose scores of tails are this one's of heads: of (h, r, ?) as if (?, r, t) were asked.
 
         Only of models with reciprocal relations do they differ: own and backward reading change places.
         """
-        if not self.model.reciprocal:
-            return self
-        other = copy.copy(self)
-        other.own, other.backward = self.backward, self.own
-        return other
+        return self._changed(own=self.backward, backward=self.own) if self.model.reciprocal else self
 
     def exact(self) -> Scorer:
         """Return the scorer in 64 bits."""
@@ -62,26 +54,22 @@ class Scorer:
 
     def with_entity_rows(self, rows: Tensor) -> Scorer:
         """Return the scorer for these entity rows, numbered from 0."""
-        other = copy.copy(self)
-        other.entity_rows = rows
-        return other
+        return self._changed(entity_rows=rows)
 
     @property
     def device(self) -> torch.device:
-        """Where scores are computed."""
         return self.entity_rows.device
 
     @property
     def n_entities(self) -> int:
-        """How many entities an answer is chosen from."""
         return len(self.entity_rows)
 
     def triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Return φ of triples given by ids, shape (n,)."""
-        model, head_rows, tail_rows = self.algebra, self.entity_rows[heads], self.entity_rows[tails]
+        head_rows, tail_rows, score = self.entity_rows[heads], self.entity_rows[tails], self.algebra.score_rows
         return self._mixed(
-            lambda: model.score_rows(head_rows, self.relation_rows[relations], tail_rows),
-            lambda: model.score_rows(tail_rows, self.relation_rows[relations + model.n_relations], head_rows),
+            lambda: score(head_rows, self.relation_rows[relations], tail_rows),
+            lambda: score(tail_rows, self._backward_rows(relations), head_rows),
         )
 
     def tails(self, heads: Tensor, relations: Tensor) -> Tensor:
@@ -91,6 +79,14 @@ class Scorer:
     def heads(self, relations: Tensor, tails: Tensor) -> Tensor:
         """Return φ of every head for each (relation, tail), shape (n, |E|)."""
         return self.head_queries(relations, tails) @ self.entity_rows.T
+
+    def relations(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """Return φ of every relation for each (head, tail), shape (n, |R|)."""
+        model, head_rows, tail_rows = self.algebra, self.entity_rows[heads], self.entity_rows[tails]
+        return self._mixed(
+            lambda: model.relation_query(head_rows, tail_rows) @ self.relation_rows[: model.n_relations].T,
+            lambda: model.relation_query(tail_rows, head_rows) @ self.relation_rows[model.n_relations :].T,
+        )
 
     def pairs(self, heads: Tensor | None, relation: int, tails: Tensor | None) -> Tensor:
         """Return φ of all pairs of heads × tails by one relation, as tails are asked for, shape (heads, tails).
@@ -104,42 +100,27 @@ class Scorer:
             return to_tails(head_rows) @ tail_rows.T
         return head_rows @ to_heads(tail_rows).T
 
-    def relations(self, heads: Tensor, tails: Tensor) -> Tensor:
-        """Return φ of every relation for each (head, tail), shape (n, |R|)."""
-        model, head_rows, tail_rows = self.algebra, self.entity_rows[heads], self.entity_rows[tails]
-        return self._mixed(
-            lambda: model.relation_query(head_rows, tail_rows) @ self.relation_rows[: model.n_relations].T,
-            lambda: model.relation_query(tail_rows, head_rows) @ self.relation_rows[model.n_relations :].T,
-        )
-
-    def forms(self, relation: int) -> tuple[LinearMap, LinearMap]:
-        """Return what turns head rows into tail queries for a relation, and tail rows into head queries."""
-        model, row = self.algebra, self.relation_rows[relation]
-        if not self.backward:
-            return lambda rows: model.tail_query(rows, row), lambda rows: model.head_query(rows, row)
-        back = self.relation_rows[relation + model.n_relations]
-        return (
-            lambda rows: self._mixed(lambda: model.tail_query(rows, row), lambda: model.head_query(rows, back)),
-            lambda rows: self._mixed(lambda: model.head_query(rows, row), lambda: model.tail_query(rows, back)),
-        )
-
     def tail_queries(self, heads: Tensor, relations: Tensor) -> Tensor:
         """Return q with φ = q · tail row, for each (head, relation), shape (n, entity width)."""
-        model, rows = self.algebra, self.entity_rows[heads]
-        return self._mixed(
-            lambda: model.tail_query(rows, self.relation_rows[relations]),
-            lambda: model.head_query(rows, self.relation_rows[relations + model.n_relations]),
-        )
+        return self._to_tails(self.entity_rows[heads], relations)
 
     def head_queries(self, relations: Tensor, tails: Tensor) -> Tensor:
         """Return q with φ = q · head row, for each (relation, tail), shape (n, entity width)."""
-        model, rows = self.algebra, self.entity_rows[tails]
-        if not model.reciprocal:
-            return model.head_query(rows, self.relation_rows[relations])
-        return self._mixed(
-            lambda: model.tail_query(rows, self.relation_rows[relations + model.n_relations]),
-            lambda: model.head_query(rows, self.relation_rows[relations]),
-        )
+        asked = self.swapped()  # heads are asked for by the backward reading
+        return asked._to_heads(self.entity_rows[tails], relations)
+
+    def queries(self, triples: Tensor, side: str) -> Tensor:
+        """Return q with φ = q · row of the `side` ("head" or "tail") of each triple, shape (n, entity width)."""
+        heads, relations, tails = triples.unbind(1)
+        return self.tail_queries(heads, relations) if side == "tail" else self.head_queries(relations, tails)
+
+    def forms(self, relation: int) -> tuple[LinearMap, LinearMap]:
+        """Return what turns head rows into tail queries for a relation, and tail rows into head queries."""
+        return lambda rows: self._to_tails(rows, relation), lambda rows: self._to_heads(rows, relation)
+
+    def moments(self, relation: int, heads: RowMoments, tails: RowMoments) -> ScoreMoments:
+        """Return the moments of a relation's scores over heads × tails, in closed form."""
+        return score_moments(*self.forms(relation), heads, tails)
 
     def relation_gradients(self, heads: Tensor, tails: Tensor) -> Tensor:
         """Return dφ of (head, ·, tail) by the relation's rows, both of them side by side where it has two."""
@@ -149,11 +130,31 @@ class Scorer:
             return own
         return torch.cat([self.own * own, self.backward * model.relation_query(tail_rows, head_rows)], dim=-1)
 
+    def _to_tails(self, rows: Tensor, relations: Tensor | int) -> Tensor:
+        return self._mixed(
+            lambda: self.algebra.tail_query(rows, self.relation_rows[relations]),
+            lambda: self.algebra.head_query(rows, self._backward_rows(relations)),
+        )
+
+    def _to_heads(self, rows: Tensor, relations: Tensor | int) -> Tensor:
+        return self._mixed(
+            lambda: self.algebra.head_query(rows, self.relation_rows[relations]),
+            lambda: self.algebra.tail_query(rows, self._backward_rows(relations)),
+        )
+
+    def _backward_rows(self, relations: Tensor | int) -> Tensor:
+        return self.relation_rows[relations + self.model.n_relations]
+
     def _mixed(self, own: Callable[[], Tensor], backward: Callable[[], Tensor]) -> Tensor:
         """Return what the asked direction and the other give, each by its weight; one without is not formed."""
         if not self.backward or not self.own:
             return own() if self.own else backward()
         return self.own * own() + self.backward * backward()
+
+    def _changed(self, **attributes: object) -> Scorer:
+        other = copy.copy(self)
+        vars(other).update(attributes)
+        return other
 
 
 def _in_double(model: BilinearModel) -> BilinearModel:

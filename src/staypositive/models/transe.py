@@ -1,4 +1,4 @@
-"""TransE (Bordes et al. 2013) with squared distance and an offset a relation: φ = b − ‖h + r − t‖².
+"""TransE (Bordes et al. 2013) with squared distance and an offset per relation: φ = b − ‖h + r − t‖².
 
 Written out, φ = b − ‖h‖² − ‖r‖² − ‖t‖² − 2 h·r + 2 h·t + 2 r·t: linear in each of the *lifted* rows (h, ‖h‖², 1),
 (r, b − ‖r‖², 1) and (t, ‖t‖², 1). With those for rows it is a member of the contract like any other.
@@ -21,16 +21,13 @@ class TransE(BilinearModel):
     rows_are_free = False
 
     def entity_width(self) -> int:
-        """One point."""
         return self.dim
 
     def relation_width(self) -> int:
-        """One translation and its offset."""
         return self.dim + 1
 
     def max_score(self) -> float:
-        """Each coordinate of h + r − t lies in [-3, 3]."""
-        return 9 * self.dim
+        return 9 * self.dim  # each coordinate of h + r − t lies in [-3, 3]
 
     def form_entity_rows(self, weights: Tensor) -> Tensor:
         """Return (e, ‖e‖², 1)."""
@@ -70,13 +67,13 @@ class TransE(BilinearModel):
         offsets = r_rest + r.square().sum(-1, keepdim=True)
         return self.scale * (offsets / self.dim - (h + r - t).square())
 
-    def reach(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
+    def largest_score(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
         """Return what h + r + t, all of one sign, would give, and the offset, b being (b − ‖r‖²) + ‖r‖²."""
         (h, _, _), (r, r_rest, _), (t, _, _) = map(self._parts, (head_rows, relation_rows, tail_rows))
         return self.scale * ((h + r + t).square() + r.square()).sum(-1) + self.scale * r_rest.squeeze(-1)
 
     def moduli(self, rows: Tensor) -> Tensor:
-        """Return the sizes of a point's or translation's own coordinates."""
+        """Return the sizes of a point's or a translation's coordinates, without what lifts it."""
         return rows[..., : self.dim].abs()
 
     def _parts(self, rows: Tensor) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""Calibration: from scores to log-odds one can trust, with labelled validation triples or with facts alone."""
+"""Calibrated log-odds and prediction sets, from labelled validation triples or from facts alone."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from staypositive.errors import InputError, RunError, SettingError
-from staypositive.probability.conformal import Conformal, Strangeness, within
-from staypositive.probability.maps import Beta, Calibrator, Isotonic, Platt, Temperature
-from staypositive.probability.null_distribution import Features, NullDistribution
-from staypositive.probability.posterior import FeatureCalibrator, NullLogistic, Posterior
+from staypositive.probability.calibrators import Beta, Calibrator, FeatureCalibrator, Isotonic, Platt, Temperature
+from staypositive.probability.null_distribution import SIDES, Features, NullDistribution
+from staypositive.probability.null_logistic import NullLogistic
+from staypositive.probability.posterior import Posterior, kernel_density, null_density
+from staypositive.probability.prediction_sets import Conformal, Nonconformity, within
 
 CALIBRATORS: dict[str, type[Calibrator]] = {
     kind.name: kind for kind in (Platt, Isotonic, Temperature, Beta, NullLogistic, Posterior)
@@ -31,26 +32,24 @@ def fit_calibrator(
     logits: ArrayLike,
     labels: ArrayLike,
     features: Features | None = None,
-    rivals: Features | None = None,
+    candidates: Features | None = None,
 ) -> Calibrator:
-    """Fit a calibrator by name to logits and ±1 labels, or to the triples' background.
+    """Fit a calibrator by name to logits and ±1 labels, or to the triples' features of their null distributions.
 
-    Both kinds of label must be there, but for `posterior`, which looks at facts alone, and at their rivals where
-    ranges are small.
+    Both kinds of label are needed, except by `posterior`, which looks at facts alone, and at in-range `candidates`
+    where ranges are small.
     """
     kind = find_calibrator(name)
     if issubclass(kind, FeatureCalibrator) and features is None:
-        raise InputError(f"{name} needs the background of the triples")
+        raise InputError(f"{name} needs the null distributions of the triples")
     values, truth = np.asarray(logits, dtype=np.float64), np.asarray(labels) > 0
     if kind is not Posterior and (not truth.any() or truth.all()):
-        raise InputError(
-            "calibration needs validation triples labelled true and false; this graph has one kind alone"
-        )
+        raise InputError("calibration needs validation triples labelled true and false; this graph has only one kind")
     if not np.isfinite(values).all():
         raise InputError("some logits are not finite; a model that has diverged cannot be calibrated")
     if issubclass(kind, FeatureCalibrator):
         assert features is not None
-        return kind.fit_features(features, truth, rivals)
+        return kind.fit_features(features, truth, candidates)
     return kind.fit(values, truth)
 
 
@@ -72,21 +71,7 @@ def _frozen(value: Any) -> Any:
 
 
 __all__ = [
-    "CALIBRATORS",
-    "Beta",
-    "Calibrator",
-    "Conformal",
-    "FeatureCalibrator",
-    "Features",
-    "Isotonic",
-    "NullDistribution",
-    "NullLogistic",
-    "Platt",
-    "Posterior",
-    "Strangeness",
-    "Temperature",
-    "calibrator_from_dict",
-    "find_calibrator",
-    "fit_calibrator",
-    "within",
-]
+    "CALIBRATORS", "SIDES", "Beta", "Calibrator", "Conformal", "FeatureCalibrator", "Features", "Isotonic",
+    "Nonconformity", "NullDistribution", "NullLogistic", "Platt", "Posterior", "Temperature", "calibrator_from_dict",
+    "find_calibrator", "fit_calibrator", "kernel_density", "null_density", "within",
+]  # fmt: skip

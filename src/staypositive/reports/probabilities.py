@@ -11,7 +11,7 @@ from staypositive.evaluation import reliability_bins, sigmoid
 from staypositive.inference import Predictor
 from staypositive.inference.statistics import wilson
 from staypositive.models import logit
-from staypositive.probability.density import background_density, kernel_density
+from staypositive.probability import kernel_density, null_density
 from staypositive.reports.charts import Bins, Series, density_chart, reliability_chart
 from staypositive.reports.frame import plain
 from staypositive.reports.html import Html, figure, join, percent, section, table, tag
@@ -108,7 +108,7 @@ def _z(material: Material) -> Html:
     if material.held.has_negatives:
         kinds.append(("false", z[~truth], 1))
     curves = [Series(k, knots.tolist(), kernel_density(v, knots).tolist(), c) for k, v, c in kinds if len(v) > 1]
-    curves.append(Series("N(0, 1)", knots.tolist(), background_density(knots).tolist(), 8))
+    curves.append(Series("N(0, 1)", knots.tolist(), null_density(knots).tolist(), 8))
     at = [math.asinh(v) for v in (-5, -2, 0, 2, 5, 10, 20, 50) if knots[0] <= math.asinh(v) <= knots[-1]]
     drawn = density_chart(curves, "z-scores of held-out triples", at=at, x_label=lambda u: plain(math.sinh(u)))
     return figure("Above the background", drawn, "z, asinh scale")

@@ -6,7 +6,7 @@ import dataclasses
 import shlex
 from typing import Any
 
-from staypositive.models import JOINED
+from staypositive.models import ENSEMBLE
 from staypositive.objectives import objective_options
 from staypositive.reports.html import Html, section, tag
 from staypositive.reports.report_data import Material
@@ -40,7 +40,7 @@ def train_command(data: str, settings: Settings) -> str:
 
 def commands(run: Run) -> list[str]:
     """Return what makes a run again: its training, or those of its members and how they are joined."""
-    if run.settings.model != JOINED:
+    if run.settings.model != ENSEMBLE:
         return [train_command(run.graph.name, run.settings)]
     members: Any = run.provenance.get("members")
     if not fits(members, tuple[dict[str, Any], ...]) or not all(fits(m.get("weight"), float) for m in members):

@@ -11,7 +11,7 @@ from typing import Any
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
-from staypositive.models import Joined
+from staypositive.models import Ensemble
 from staypositive.reports.entity_map import map_section
 from staypositive.reports.html import Html, join, number, tag
 from staypositive.reports.predictions import discovery_section, fact_section
@@ -113,7 +113,7 @@ def _split(graph: KnowledgeGraph, split: str | None) -> str | None:
 
 
 def _made(run: Run) -> str:
-    return f"joined from {len(run.model.members)} runs, trained" if isinstance(run.model, Joined) else "trained"
+    return f"joined from {len(run.model.members)} runs, trained" if isinstance(run.model, Ensemble) else "trained"
 
 
 def _negatives(run: Run) -> str:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from staypositive.evaluation import Ranks, sigmoid
 from staypositive.graph import KnowledgeGraph
 from staypositive.graph.knowledge_graph import Split
-from staypositive.inference import Predictor
-from staypositive.inference.expected import ExpectedNew, expect_new
+from staypositive.inference import ExpectedCount, Predictor, expected_counts
 from staypositive.probability import Features
 from staypositive.run import Run
 
@@ -62,12 +61,12 @@ class Material:
     @cached_property
     def features(self) -> Features:
         """Scores and z-scores of the held-out triples."""
-        return self.predictor.background.features(self.held.triples)
+        return self.predictor.null_distribution.features(self.held.triples)
 
     @cached_property
-    def expected(self) -> list[ExpectedNew]:
+    def expected(self) -> list[ExpectedCount]:
         """New facts to expect of each relation."""
-        return expect_new(self.predictor, prior=self.prior, samples=self.samples, seed=self.seed)
+        return expected_counts(self.predictor, prior=self.prior, samples=self.samples, seed=self.seed)
 
     @property
     def ranks(self) -> Ranks:

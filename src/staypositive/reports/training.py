@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from staypositive.models import JOINED
+from staypositive.models import ENSEMBLE
 from staypositive.reports.charts import Series, line_chart
 from staypositive.reports.html import Html, figure, join, number, section, tag
 from staypositive.reports.report_data import Material
@@ -17,7 +17,7 @@ def training_section(material: Material) -> Html:
     """Return small multiples of the history."""
     run = material.run
     if not run.history:
-        said = "its members were trained apart" if run.settings.model == JOINED else "it was not trained here"
+        said = "its members were trained apart" if run.settings.model == ENSEMBLE else "it was not trained here"
         return section("Training", f"This run has no history: {said}.", name="training")
     epochs = [record.epoch for record in run.history]
     mark = (float(run.best_epoch), "best") if 1 <= run.best_epoch <= len(epochs) else None

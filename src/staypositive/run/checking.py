@@ -105,7 +105,8 @@ def require_bounded(model: BilinearModel, entities: Tensor | None = None) -> Non
     of_entities = model.form_entity_rows(largest["entities"]).abs().double()  # a larger weight has a larger row
     of_relations = largest_weights(model.relation_rows()).double()
     entry = max(float(of_entities.max()), float(of_relations.max()))
-    score = 2 * float(model.reach(of_entities, of_relations, of_entities)) + abs(model.prior_score)  # both directions
+    most = float(model.largest_score(of_entities, of_relations, of_entities))
+    score = 2 * most + abs(model.prior_score)  # both directions
     if not entry <= MOST_ENTRY or not score <= MOST_SCORE:
         raise RunError(
             f"its weights are too large to compute with: rows have entries up to {entry:.3g} and scores reach up to "

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from staypositive.errors import InputError, SettingError
-from staypositive.models import JOINED, BilinearModel, join_models
+from staypositive.models import ENSEMBLE, BilinearModel, combine_models
 from staypositive.objectives import SecondMoment
 from staypositive.run.measuring import ENOUGH_FACTS, Measure, validation_measure
 from staypositive.run.provenance import provenance
@@ -141,7 +141,7 @@ def most_tries(count: int) -> int:
 def joined_model(models: Sequence[BilinearModel], names: Sequence[str], choice: Choice) -> BilinearModel:
     """Return the models that have a weight as one."""
     kept = [part for part in zip(models, names, choice.weights, strict=True) if part[2]]
-    return join_models(
+    return combine_models(
         [model for model, _, _ in kept], [name for _, name, _ in kept], [weight for _, _, weight in kept],
         choice.backward_weight,
     )  # fmt: skip
@@ -171,7 +171,7 @@ def _settings(runs: Sequence[Run], weights: Sequence[float], dim: int) -> Settin
     if isinstance(own.objective, SecondMoment):
         parts = [weight * run.settings.objective.unobserved_weight for weight, run in ordered]  # type: ignore[attr-defined]
         own = dataclasses.replace(own, objective=dataclasses.replace(own.objective, unobserved_weight=sum(parts)))
-    return dataclasses.replace(own, model=JOINED, dim=dim)
+    return dataclasses.replace(own, model=ENSEMBLE, dim=dim)
 
 
 def _require_alike(runs: Sequence[Run]) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.graph import KnowledgeGraph, StreamedSplit
-from staypositive.models import JOINED, SLICED, BilinearModel, build_model, resolve_prior_score
+from staypositive.models import ENSEMBLE, SLICED, BilinearModel, build_model, resolve_prior_score
 from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
 from staypositive.run.cores import SharedCores
@@ -184,7 +184,7 @@ def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
 
 def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     """Build the model that the settings describe, all weights zero; on torch's `meta` device, its shapes alone."""
-    if settings.model == JOINED:
+    if settings.model == ENSEMBLE:
         raise SettingError(
             "a joined model is made of trained runs, by `staypositive ensemble`, and not trained itself"
         )

@@ -133,13 +133,13 @@ def _classified(predictor: Predictor, split: str, keep: NDArray[np.bool_]) -> di
 
 
 ENOUGH_LABELS, ENOUGH_FACTS = 1000, 50
-"""Of validation: labelled triples for a logistic model on the background, facts for a posterior."""
+"""Of validation: labelled triples for a logistic model on null distributions, facts for a posterior."""
 
 
 def best_calibrator(graph: KnowledgeGraph, objective: Objective) -> str | None:
     """Return the calibrator that measured best for an objective and a graph's validation data; None where none fits.
 
-    Scores of second moments are no log-odds: one map of them says much less than their place in the background.
+    Scores of second moments are no log-odds: one map of them says much less than their null distributions.
     """
     valid = graph.valid
     has_labels = valid.has_negatives and len(valid.facts) > 0
@@ -155,7 +155,7 @@ def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, mon
     """Return what picks epochs and settings: −NLL of labelled validation triples where there are, else filtered MRR.
 
     `most_facts` limits the facts that are looked at, evenly spaced. `monitor` may ask for `mrr` where there are
-    labels, or for `posterior`: −NLL as the posterior expects it, by facts and their background alone.
+    labels, or for `posterior`: −NLL as the posterior expects it, by facts and their null distributions alone.
     """
     valid = graph.valid
     if valid.has_negatives and monitor not in ("mrr", "posterior"):
@@ -175,9 +175,9 @@ def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, mon
     if monitor == "posterior":
 
         def by_posterior(model: BilinearModel) -> float:
-            background = NullDistribution(graph, Scorer(model))
-            features, rivals = background.features(facts), background.rivals(facts)
-            return -min(Posterior.expected_losses(features, rivals if len(rivals) else None).values())
+            null = NullDistribution(graph, Scorer(model))
+            features, candidates = null.features(facts), null.candidates_in_range(facts)
+            return -min(Posterior.expected_losses(features, candidates if len(candidates) else None).values())
 
         return by_posterior
 

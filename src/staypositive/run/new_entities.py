@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from staypositive.errors import InputError, SettingError
 from staypositive.graph import KnowledgeGraph, Vocabulary
 from staypositive.inference.fold_in import FoldIn, mean_fact_scores
-from staypositive.models import BilinearModel, Joined
+from staypositive.models import BilinearModel, Ensemble
 from staypositive.objectives import SecondMoment
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def carry_over(
 
 def require_alike(old: BilinearModel, new: BilinearModel) -> None:
     """Refuse to carry rows over to a model in which they would mean something else."""
-    if isinstance(old, Joined) and not isinstance(new, Joined):
+    if isinstance(old, Ensemble) and not isinstance(new, Ensemble):
         raise SettingError("a joined run is not trained on; start from one of the runs that it was joined from")
     free = ("n_entities", "n_relations", "prior_score", "dropout")
     before, after = old.settings(), new.settings()
@@ -117,13 +117,13 @@ def require_free_rows(model: BilinearModel) -> None:
     """Refuse to solve for rows that are formed from something else."""
     if model.rows_are_free:
         return
-    members = list(model.members) if isinstance(model, Joined) else [model]
+    members = list(model.members) if isinstance(model, Ensemble) else [model]
     name = next(type(member).__name__.lower() for member in members if not member.rows_are_free)
     raise SettingError(
         f"{name}'s rows are formed from points, and cannot be solved for by least squares; "
         + (
             "join the other runs without it"
-            if isinstance(model, Joined)
+            if isinstance(model, Ensemble)
             else "start a training from this run instead"
         )
     )

@@ -85,13 +85,13 @@ class Run:
         return Scorer(self.model, exact=True)
 
     @cached_property
-    def _background(self) -> NullDistribution:
+    def _null_distribution(self) -> NullDistribution:
         return NullDistribution(self.graph, self._scorer)
 
     @property
     def predictor(self) -> Predictor:
         """Answers by label, with the current calibrator."""
-        return Predictor(self.graph, self._scorer, self.calibrator, self._background)
+        return Predictor(self.graph, self._scorer, self.calibrator, self._null_distribution)
 
     @checked
     def evaluate(
@@ -150,9 +150,9 @@ class Run:
             )
         plain = Predictor(self.graph, self._scorer)
         logits = plain.logits(plain.score(valid.triples))
-        features = self._background.features(valid.triples) if issubclass(kind, FeatureCalibrator) else None
-        rivals = self._background.rivals(valid.facts) if kind is Posterior else None
-        self.calibrator = fit_calibrator(method, logits, valid.signs, features, rivals)
+        features = self._null_distribution.features(valid.triples) if issubclass(kind, FeatureCalibrator) else None
+        candidates = self._null_distribution.candidates_in_range(valid.facts) if kind is Posterior else None
+        self.calibrator = fit_calibrator(method, logits, valid.signs, features, candidates)
         for report in self.metrics.values():
             report.pop("classification", None)  # measured with another calibrator
         if not valid.has_negatives:
@@ -175,7 +175,7 @@ class Run:
         candidates: str | Iterable[str] | None = None,
         prior: float | None = None,
     ) -> pd.DataFrame:
-        """Answer (h, r, ?), (?, r, t) or (h, ?, t), or judge a triple; see `Predictor.predict`."""
+        """Answer (h, r, ?), (?, r, t) or (h, ?, t), or judge a triple; options as in `Predictor.find`."""
         return self.predictor.predict(
             head, relation, tail, top=top, exclude_known=exclude_known, exclude_self=exclude_self,
             candidates=candidates, prior=prior,
@@ -216,12 +216,12 @@ class Run:
 
     @checked
     def predict_file(self, path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
-        """Answer a file of queries, `?` for the missing part; options as in `Predictor.answer`."""
+        """Answer a file of queries, `?` for the missing part; options as in `Predictor.find`."""
         return self.answer(read_queries(path, self.graph), **options)
 
     @checked
     def answer(self, queries: Sequence[Query], **options: Any) -> pd.DataFrame:
-        """Answer many queries in one table; options as in `Predictor.answer`."""
+        """Answer many queries in one table; options as in `Predictor.find`."""
         return self.predictor.answer(queries, **options)
 
     @checked

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from staypositive.errors import SettingError
-from staypositive.models import BOUNDS, CLOSED_WORLD, JOINED, MODELS, SLICED
+from staypositive.models import BOUNDS, CLOSED_WORLD, ENSEMBLE, MODELS, SLICED
 from staypositive.objectives import OBJECTIVES, Objective, StayPositive, build_objective, objective_options
 from staypositive.options import Applies, check_options, option
 from staypositive.training import ADAGRADS, ENGINES, MONITORS, OPTIMISERS, PRECISIONS
@@ -36,7 +36,7 @@ _ADAGRAD = Applies(f"the optimisers {' and '.join(ADAGRADS)}", "optimiser", lamb
 class Settings:
     """The choices of a run. `None` means: take the objective's or the data's default, as the help says."""
 
-    model: str = option("simple", "the bilinear model", choices=tuple(MODELS), made=(JOINED,))
+    model: str = option("simple", "the bilinear model", choices=tuple(MODELS), made=(ENSEMBLE,))
     objective: Objective = dataclasses.field(default_factory=StayPositive, metadata={"help": ""})
     dim: int = option(100, "width of one block of an embedding row", least=1)
     slices: int | None = option(
@@ -114,7 +114,8 @@ class Settings:
         options = dict(data["objective"])
         if "spread_every" in options:  # its name in older runs
             options["gram_update_interval"] = options.pop("spread_every")
-        return cls(**{**data, "objective": _objective(options.pop("name", None), options)})
+        model = {"model": ENSEMBLE} if data.get("model") == "joined" else {}  # its name in older runs
+        return cls(**{**data, **model, "objective": _objective(options.pop("name", None), options)})
 
 
 SETTINGS = {field.name: field for field in dataclasses.fields(Settings)}

@@ -16,9 +16,7 @@ from staypositive import inference
 from staypositive.errors import InputError
 from staypositive.evaluation import sigmoid
 from staypositive.graph import SPLITS
-from staypositive.inference import Query
-from staypositive.inference.queries import encode_query
-from staypositive.inference.statistics import take_census
+from staypositive.inference import Query, encode_query
 from staypositive.run import Run
 from staypositive.service import limits
 from staypositive.service import schemas as s
@@ -265,13 +263,13 @@ class QueryService:
         prior: s.Prior = None,
         samples: Annotated[int, Field(ge=1, le=limits.MOST_SAMPLES)] = 10_000,
     ) -> s.ScoreStatistics:
-        """Mean and deviation of all |E|² scores of each relation, exactly, and how many triples are likely."""
+        """Mean and standard deviation of all |E|² scores of each relation, exactly; how many are likely."""
         drawn, most = samples * len(self.graph.relations), limits.MOST_SCORED
         if drawn > most:
             raise InputError(f"samples × relations is at most {most:,}, got {drawn:,}; ask for fewer samples")
         asked = threshold, prior, samples
         if asked not in self._statistics:
-            found = take_census(
+            found = inference.score_statistics(
                 self.predictor, threshold=threshold, prior=prior, samples=samples, progress=limits.stop_if_late
             )
             if len(self._statistics) >= MOST_KEPT:
@@ -291,7 +289,7 @@ class QueryService:
             self.predictor, min_probability=asked.min_probability, prior=asked.prior, relations=wanted,
             most=asked.top, progress=limits.stop_if_late,
         )  # fmt: skip
-        best = reduce(lambda before, now: before.joined(now, asked.top), found, inference.Discovery.nothing(-1))
+        best = reduce(lambda before, now: before.merged(now, asked.top), found, inference.Discovery.nothing(-1))
         triples = self._records(best.triples, best.scores, self._shift(asked.prior))
         return s.Triples(prior=self.prior(asked.prior), triples=triples)
 

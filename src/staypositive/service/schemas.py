@@ -205,7 +205,7 @@ class RelationStatistics(BaseModel):
     facts: int
     triples: int
     mean: float
-    deviation: float
+    std: float
     normal: float | None = Field(
         default=None, description="Likely ones, if scores were normal; not with every calibrator."
     )

@@ -45,7 +45,7 @@ def discover_sharded(
             rows, columns = np.divmod(places, max(1, len(own)))
             ids = part.cpu().numpy()[rows], np.full(len(rows), relation), own.cpu().numpy()[columns]
             found = Discovery(relation, np.column_stack(ids), points, logits)
-            best = best.joined(only_new(found, predictor, loops), most)
+            best = best.merged(only_new(found, predictor, loops), most)
         yield _of_all(world, best, most)
         if progress is not None:
             progress(1)
@@ -57,4 +57,4 @@ def _of_all(world: World, own: Discovery, most: int | None) -> Discovery:
         send_to_first(world, "discovery", torch.from_numpy(part).to(world.device)).cpu().numpy()
         for part in (own.triples, own.scores, own.logits)
     )
-    return Discovery.nothing(own.relation).joined(Discovery(own.relation, *parts), most)
+    return Discovery.nothing(own.relation).merged(Discovery(own.relation, *parts), most)

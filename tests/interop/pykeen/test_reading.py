@@ -22,7 +22,7 @@ from pykeen_models import MODELS, TRAIN, small_model
 from staypositive.cli import app
 from staypositive.errors import InputError, RunError, SettingError
 from staypositive.inference.discovery import discover
-from staypositive.inference.statistics import take_census
+from staypositive.inference.statistics import score_statistics
 from staypositive.interop.pykeen import Geo, StayPositiveTrainingLoop, from_pykeen, graph_of, save_weights
 
 
@@ -101,7 +101,7 @@ def test_a_run_of_pykeens_does_what_a_run_does(plain_nations: Any, tmp_path: Pat
     assert run.settings.objective == result.training_loop.objective
     assert run.provenance["trained_by"] == "StayPositiveTrainingLoop"
     assert run.model.prior_score == pytest.approx(np.log(0.1 / 0.9))
-    census = take_census(run.predictor, threshold=0.9, samples=100)
+    census = score_statistics(run.predictor, threshold=0.9, samples=100)
     with torch.no_grad():
         scores = result.model.score_t(torch.tensor([[i, 0] for i in range(umls.num_entities)]))
     assert float(census["mean"].iloc[0]) == pytest.approx(float(scores.mean()), abs=1e-4)

@@ -1,4 +1,4 @@
-// Every possible triple of each relation: exact mean and deviation, how many are likely, and the likeliest new ones.
+// Every possible triple of each relation: exact mean and standard deviation, how many are likely, and the likeliest new ones.
 import { get, post } from "./api.js";
 import { $, count, el, percent, svg } from "./dom.js";
 
@@ -7,12 +7,12 @@ export async function showStats(prior, answers) {
   try {
     const { rows, threshold } = await get("stats", { prior, threshold: 0.5 });
     const own = rows.filter((row) => row.relation !== "(all)");
-    const low = Math.min(0, ...own.map((row) => row.mean - 2 * row.deviation));
-    const high = Math.max(0, ...own.map((row) => row.mean + 2 * row.deviation));
+    const low = Math.min(0, ...own.map((row) => row.mean - 2 * row.std));
+    const high = Math.max(0, ...own.map((row) => row.mean + 2 * row.std));
     const found = el("div", { role: "status" });
-    const header = ["relation", "facts", "all its scores: mean ± deviation", `likely (≥ ${percent(threshold)})`, "95% interval", ""];
+    const header = ["relation", "facts", "all its scores: mean ± standard deviation", `likely (≥ ${percent(threshold)})`, "95% interval", ""];
     body.replaceChildren(
-      el("p", { class: "quiet" }, `Each relation has ${count(own[0].triples)} possible triples. Means and deviations are exact; how many ` +
+      el("p", { class: "quiet" }, `Each relation has ${count(own[0].triples)} possible triples. Means and standard deviations are exact; how many ` +
         `are likely at a prior of ${percent(prior)} is estimated from a sample.`),
       el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...header.map((text) => el("th", { scope: "col" }, text)))),
         el("tbody", {}, ...own.map((row) => line(row, low, high, prior, found, answers))))), found);
@@ -28,12 +28,12 @@ function line(row, low, high, prior, found, answers) {
     el("td", {}, count(row.sampled)), el("td", { class: "quiet" }, `${count(row.low)} – ${count(row.high)}`), el("td", {}, discover));
 }
 
-function glyph({ mean, deviation }, low, high) {
+function glyph({ mean, std }, low, high) {
   const at = (score) => 4 + (172 * (score - low)) / (high - low || 1);
-  return svg("svg", { width: 180, height: 16, viewBox: "0 0 180 16", role: "img", "aria-label": `${mean.toFixed(3)} ± ${deviation.toFixed(3)}` },
-    svg("title", {}, `${mean.toFixed(3)} ± ${deviation.toFixed(3)}`),
+  return svg("svg", { width: 180, height: 16, viewBox: "0 0 180 16", role: "img", "aria-label": `${mean.toFixed(3)} ± ${std.toFixed(3)}` },
+    svg("title", {}, `${mean.toFixed(3)} ± ${std.toFixed(3)}`),
     svg("line", { class: "zero", x1: at(0), x2: at(0), y1: 1, y2: 15 }),
-    svg("line", { x1: at(mean - deviation), x2: at(mean + deviation), y1: 8, y2: 8 }), svg("circle", { cx: at(mean), cy: 8, r: 3.5 }));
+    svg("line", { x1: at(mean - std), x2: at(mean + std), y1: 8, y2: 8 }), svg("circle", { cx: at(mean), cy: 8, r: 3.5 }));
 }
 
 async function showNew(relation, prior, found, answers) {

@@ -1,6 +1,6 @@
-"""Maps from a model's log-odds to log-odds one can trust, fitted on labelled validation triples.
+"""Calibrators: from a model's log-odds to calibrated log-odds, fitted on validation triples.
 
-Every calibrator gives logits, so that a change of prior is an addition whatever the calibrator.
+Every calibrator gives log-odds, so that a change of prior is an addition whatever the calibrator.
 """
 
 from __future__ import annotations
@@ -8,13 +8,18 @@ from __future__ import annotations
 import dataclasses
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
+from staypositive.errors import InputError
+from staypositive.probability.null_distribution import Features, Floats
+
+Truth = NDArray[np.bool_]
+"""Which validation triples are labelled true."""
 log = logging.getLogger(__name__)
 
 
@@ -27,16 +32,36 @@ class Calibrator(ABC):
 
     @classmethod
     @abstractmethod
-    def fit(cls, logits: Floats, truth: NDArray[np.bool_]) -> Calibrator:
+    def fit(cls, logits: Floats, truth: Truth) -> Calibrator:
         """Fit to validation triples."""
 
     @abstractmethod
     def apply(self, logits: ArrayLike) -> Floats:
-        """Return calibrated logits."""
+        """Return calibrated log-odds."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the calibrator for a JSON file."""
         return {"name": self.name} | dataclasses.asdict(self)
+
+
+class FeatureCalibrator(Calibrator):
+    """A calibrator of triples, by where their scores lie in their queries' null distributions."""
+
+    @classmethod
+    def fit(cls, logits: Floats, truth: Truth) -> Calibrator:
+        raise InputError(f"{cls.name} is fitted to triples with their null distributions, not to logits")
+
+    def apply(self, logits: ArrayLike) -> Floats:
+        raise InputError(f"{self.name} judges triples by their null distributions, not by one number")
+
+    @classmethod
+    @abstractmethod
+    def fit_features(cls, features: Features, truth: Truth, candidates: Features | None = None) -> FeatureCalibrator:
+        """Fit to validation triples; `candidates` are from `NullDistribution.candidates_in_range`."""
+
+    @abstractmethod
+    def apply_features(self, features: Features) -> Floats:
+        """Return calibrated log-odds."""
 
 
 @dataclass(frozen=True)
@@ -48,31 +73,23 @@ class Platt(Calibrator):
     offset: float
 
     @classmethod
-    def fit(cls, logits: Floats, truth: NDArray[np.bool_]) -> Platt:
+    def fit(cls, logits: Floats, truth: Truth) -> Platt:
         """Minimise the cross-entropy against targets (N₊+1)/(N₊+2) and 1/(N₋+2), which keeps the slope finite."""
         from scipy.optimize import minimize
 
         positives, negatives = int(truth.sum()), int((~truth).sum())
         targets = np.where(truth, (positives + 1) / (positives + 2), 1 / (negatives + 2))
-        centre, spread = float(logits.mean()), float(logits.std()) or 1.0
-        scaled = (logits - centre) / spread  # so that both parameters are of order 1
-
-        def loss(parameters: Floats) -> tuple[float, Floats]:
-            z = parameters[0] * scaled + parameters[1]
-            miss = 1 / (1 + np.exp(-np.clip(z, -700, 700))) - targets
-            value = (np.logaddexp(0, z) - targets * z).mean()
-            return float(value), np.array([(miss * scaled).mean(), miss.mean()])
-
-        start = np.array([1.0, 0.0])
+        centre, scale = float(logits.mean()), float(logits.std()) or 1.0
+        design = np.stack([(logits - centre) / scale, np.ones_like(logits)], axis=-1)  # both parameters of order 1
+        loss, start = _cross_entropy(design, targets), np.array([1.0, 0.0])
         slope, offset = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-9}).x
         if slope < 0:
             log.warning("validation scores put false triples above true ones; all get one probability")
             mean = targets.mean()
             slope, offset = np.float64(0), np.log(mean) - np.log1p(-mean)
-        return cls(float(truth.mean()), float(slope / spread), float(offset - slope * centre / spread))
+        return cls(float(truth.mean()), float(slope / scale), float(offset - slope * centre / scale))
 
     def apply(self, logits: ArrayLike) -> Floats:
-        """Return slope · logit + offset."""
         return self.slope * np.asarray(logits, dtype=np.float64) + self.offset
 
 
@@ -84,7 +101,7 @@ class Temperature(Calibrator):
     temperature: float
 
     @classmethod
-    def fit(cls, logits: Floats, truth: NDArray[np.bool_]) -> Temperature:
+    def fit(cls, logits: Floats, truth: Truth) -> Temperature:
         """Minimise the negative log-likelihood over temperatures from 1e-3 to 1e3."""
         from scipy.optimize import minimize_scalar
 
@@ -96,7 +113,6 @@ class Temperature(Calibrator):
         return cls(float(truth.mean()), float(np.exp(found.x)))
 
     def apply(self, logits: ArrayLike) -> Floats:
-        """Return logit / temperature."""
         return np.asarray(logits, dtype=np.float64) / self.temperature
 
 
@@ -110,29 +126,32 @@ class Beta(Calibrator):
     offset: float
 
     @classmethod
-    def fit(cls, logits: Floats, truth: NDArray[np.bool_]) -> Beta:
+    def fit(cls, logits: Floats, truth: Truth) -> Beta:
         """Minimise the negative log-likelihood, from the identity on."""
         from scipy.optimize import minimize
 
-        features = _beta_features(logits)
-
-        def loss(parameters: Floats) -> tuple[float, Floats]:
-            z = features @ parameters
-            miss = 1 / (1 + np.exp(-np.clip(z, -700, 700))) - truth
-            return float((np.logaddexp(0, z) - truth * z).mean()), features.T @ miss / len(z)
-
-        limits = [(0, None), (0, None), (None, None)]
+        loss, limits = _cross_entropy(_beta_design(logits), truth), [(0, None), (0, None), (None, None)]
         found = minimize(loss, np.array([1.0, 1.0, 0.0]), jac=True, method="L-BFGS-B", bounds=limits).x
         return cls(float(truth.mean()), *map(float, found))
 
     def apply(self, logits: ArrayLike) -> Floats:
-        """Return the bent line."""
         parameters = np.array([self.below, self.above, self.offset])
-        return np.asarray(_beta_features(np.asarray(logits, dtype=np.float64)) @ parameters)
+        return np.asarray(_beta_design(np.asarray(logits, dtype=np.float64)) @ parameters)
 
 
-def _beta_features(logits: Floats) -> Floats:
+def _beta_design(logits: Floats) -> Floats:
     return np.stack([-np.logaddexp(0, -logits), np.logaddexp(0, logits), np.ones_like(logits)], axis=-1)
+
+
+def _cross_entropy(design: Floats, targets: NDArray[Any]) -> Callable[[Floats], tuple[float, Floats]]:
+    """Return the mean cross-entropy of log-odds `design @ parameters` against targets, with its gradient."""
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        z = design @ parameters
+        miss = 1 / (1 + np.exp(-np.clip(z, -700, 700))) - targets
+        return float((np.logaddexp(0, z) - targets * z).mean()), design.T @ miss / len(z)
+
+    return loss
 
 
 @dataclass(frozen=True)
@@ -147,8 +166,7 @@ class Isotonic(Calibrator):
     probabilities: tuple[float, ...]
 
     @classmethod
-    def fit(cls, logits: Floats, truth: NDArray[np.bool_]) -> Isotonic:
-        """Fit the non-decreasing map of least squares."""
+    def fit(cls, logits: Floats, truth: Truth) -> Isotonic:
         from sklearn.isotonic import IsotonicRegression
 
         margin = 1 / (len(logits) + 2)
@@ -158,6 +176,5 @@ class Isotonic(Calibrator):
         return cls(float(truth.mean()), tuple(knots), tuple(values))
 
     def apply(self, logits: ArrayLike) -> Floats:
-        """Return the logit of the interpolated probability."""
         values = np.interp(np.asarray(logits, dtype=np.float64), self.knots, self.probabilities)
         return np.asarray(np.log(values) - np.log1p(-values), dtype=np.float64)
