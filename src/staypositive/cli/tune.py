@@ -55,7 +55,7 @@ def tune(
       staypositive tune WN18AM --preset paper --model simple
 
     """
-    from staypositive.reports.provenance import train_command
+    from staypositive.run import train_command
     from staypositive.tuning import tune as search
     from staypositive.tuning import write_study_page
     from staypositive.tuning.page import write_best

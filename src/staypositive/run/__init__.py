@@ -1,6 +1,7 @@
 """Runs: fitting one, what it can do, and its folder on disk."""
 
 from staypositive.run.checkpoint import Checkpoint
+from staypositive.run.commands import train_command
 from staypositive.run.ensembles import build_ensemble
 from staypositive.run.fitting import fit, monitor_of, new_model, resolve_device
 from staypositive.run.packaged import is_packaged, packaged_runs
@@ -20,4 +21,5 @@ __all__ = [
     "new_model",
     "packaged_runs",
     "resolve_device",
+    "train_command",
 ]
