@@ -22,14 +22,14 @@ def report_command(
         typer.Option(help="Share of true triples to assume for new facts.", show_default="each relation's density"),
     ] = None,
     samples: Annotated[
-        int, typer.Option(min=2, help="Pairs of each relation that the census judges at most.")
+        int, typer.Option(min=2, help="Pairs of each relation that score statistics judge at most.")
     ] = 20_000,
     points: Annotated[int, typer.Option(min=2, help="Entities drawn on the map at most.")] = 3000,
     seed: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
-    """Write one HTML page that shows a run: training, ranking, probabilities, census, map, predictions, settings.
+    """Write one HTML page that shows a run: training, ranking, probabilities, score statistics, map, predictions, settings.
 
     The page needs no network and no script; it follows the light or dark theme and can be printed.
 

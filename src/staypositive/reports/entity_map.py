@@ -16,9 +16,9 @@ from staypositive.reports.html import Html, percent, section, tag
 from staypositive.reports.report_data import ReportData
 
 GRID = (7, 9)
-"""In each cell of a grid of so many columns and rows, the entity with most facts is offered a name on the map."""
+"""Columns and rows of a grid; the entity with most facts in each cell is offered a name on the map."""
 BUSIEST = 200
-"""So many of the entities with most facts are drawn in any case."""
+"""Entities with most facts that are drawn in any case."""
 
 
 def principal_plane(rows: Tensor) -> tuple[NDArray[np.float64], float]:

@@ -8,20 +8,18 @@ from collections.abc import Iterable
 import numpy as np
 
 from staypositive.evaluation import sigmoid
-from staypositive.inference import Predictor, Query
-from staypositive.inference.discovery import discover
-from staypositive.inference.ordering import best_first
+from staypositive.inference import Predictor, Query, best_first, discover
 from staypositive.reports.charts import bar
 from staypositive.reports.html import Html, join, number, percent, section, table, tag
 from staypositive.reports.report_data import ReportData
 
 LISTED = 10
 PER_RELATION = 2
-"""So many of one relation are listed at most, so that the list tells of more than one."""
+"""Questions of one relation that are listed at most, so that the list tells of more than one."""
 ABOVE = 4
 FINDS = 6
 OFFERED = 2000
-"""So many of a relation are looked at."""
+"""Triples of a relation that are looked at."""
 RELATIONS = 12
 LEAST = 1e-3
 """The least probability of a new fact that is listed."""
@@ -35,7 +33,7 @@ def fact_section(data: ReportData) -> Html:
     best, worst = (best_first(-sign * ranks, sign * likely, facts) for sign in (1.0, -1.0))
     lead = (
         f"Questions about facts of {data.split} and where the true answer came among all entities, other known "
-        f"answers left out. At most {PER_RELATION} of each relation. Probabilities are at the prior of the census."
+        f"answers left out. At most {PER_RELATION} of each relation. Probabilities are at each relation's prior."
     )
     return section(
         "Best and worst",
@@ -113,7 +111,7 @@ def discovery_section(data: ReportData) -> Html:
     finds = [_finds(data, expected.relation, expected.prior) for expected in order if expected.pairs]
     lead = (
         "Triples that no split states, most likely first, among the heads and tails that the relation's training "
-        "facts have, one for each head. Probabilities are at the prior of the census: what is new is taken for rare."
+        "facts have, one for each head. Probabilities are at each relation's prior: what is new is taken for rare."
     )
     return section("New facts", lead, tag("div", *finds, class_="finds"), name="discoveries")
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.evaluation import reliability_bins, sigmoid
-from staypositive.inference import Predictor
-from staypositive.inference.statistics import wilson
+from staypositive.inference import Predictor, wilson
 from staypositive.models import logit
 from staypositive.probability import kernel_density, null_density
 from staypositive.reports.charts import Bins, Series, density_chart, reliability_chart
@@ -19,13 +18,8 @@ from staypositive.reports.report_data import ReportData
 
 Floats = NDArray[np.float64]
 _METRICS = {
-    "nll": "NLL",
-    "brier": "Brier",
-    "auc": "AUC",
-    "average_precision": "AP",
-    "ece": "ECE",
-    "accuracy": "accuracy",
-}
+    "nll": "NLL", "brier": "Brier", "auc": "AUC", "average_precision": "AP", "ece": "ECE", "accuracy": "accuracy",
+}  # fmt: skip
 _STATED = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 _EDGE = 8.5
 """Log-odds beyond this are drawn at the edge."""
@@ -50,9 +44,10 @@ def probability_section(data: ReportData) -> Html:
         )
     else:
         lead = (
-            f"{data.split} has no triples labelled false, so that stated probabilities cannot be checked against "
-            "the truth. What facts alone say: how far held-out facts stand out from the background of their "
-            "questions, whose mean and deviation are known in closed form, and what probability they are given."
+            f"{data.split} has no triples labelled false, so that stated probabilities cannot be checked against the "
+            "truth. What facts alone say: how far held-out facts stand out from the null distribution of their "
+            "questions, whose mean and standard deviation are known in closed form, and what probability they are "
+            "given."
         )
     return section("Probabilities", lead, *parts, name="probabilities")
 
@@ -76,42 +71,39 @@ def _reliability(data: ReportData, ways: dict[str, Predictor]) -> Html:
         tag("p", "NLL, Brier and ECE: lower is better (a coin has 0.693, 0.25 and 0). AUC and AP do not depend on "
                  "calibration, unless it looks at more than the score.", class_="note"),
     ])  # fmt: skip
-    numbers = join([numbers, _at_least(data, ways)])
     drawn = figure("Reliability", reliability_chart(curves, "observed frequency by stated probability", size=400))
-    return tag("div", drawn, tag("div", numbers), class_="side")
+    return tag("div", drawn, tag("div", numbers, _at_least(data, ways)), class_="side")
+
+
+def _curves(data: ReportData, values: Floats, knots: Floats) -> list[Series]:
+    """Return the densities of numbers of the held-out triples: of the true ones, and of the false ones if any."""
+    truth = data.held.signs > 0
+    kinds = [("true", truth), ("false", ~truth)] if data.held.has_negatives else [("facts", truth)]
+    return [
+        Series(kind, knots.tolist(), kernel_density(values[keep], knots).tolist(), colour)
+        for colour, (kind, keep) in enumerate(kinds)
+        if keep.sum() > 1
+    ]
 
 
 def _density(data: ReportData, name: str, way: Predictor) -> Html:
     logits = np.clip(way.triple_logits(data.held.triples), -_EDGE, _EDGE)
-    truth = data.held.signs > 0
-    kinds = [("true", truth, 0), ("false", ~truth, 1)] if data.held.has_negatives else [("facts", truth, 0)]
-    knots = np.linspace(-_EDGE, _EDGE, 160)
-    curves = [
-        Series(kind, knots.tolist(), kernel_density(logits[keep], knots).tolist(), colour)
-        for kind, keep, colour in kinds
-        if keep.sum() > 1
-    ]
     drawn = density_chart(
-        curves, f"density of probabilities, {name}", at=[logit(p) for p in _STATED],
-        x_label=lambda x: f"{100 / (1 + math.exp(-x)):.3g}%",
+        _curves(data, logits, np.linspace(-_EDGE, _EDGE, 160)), f"density of probabilities, {name}",
+        at=[logit(p) for p in _STATED], x_label=lambda x: f"{100 / (1 + math.exp(-x)):.3g}%",
     )  # fmt: skip
-    note = "log-odds scale"
-    return figure(f"Probabilities, {name}", drawn, note)
+    return figure(f"Probabilities, {name}", drawn, "log-odds scale")
 
 
 def _z(data: ReportData) -> Html:
-    """The z-scores of held-out triples beside the standard normal curve that wrong answers should follow."""
+    """Draw the z-scores of held-out triples beside the standard normal curve that wrong answers should follow."""
     z = np.arcsinh(data.features.combined_z)
-    truth = data.held.signs > 0
-    knots = np.linspace(-2.6, max(3.2, float(np.quantile(z[truth], 0.995))), 160)
-    kinds = [("facts", z[truth], 0)]
-    if data.held.has_negatives:
-        kinds.append(("false", z[~truth], 1))
-    curves = [Series(k, knots.tolist(), kernel_density(v, knots).tolist(), c) for k, v, c in kinds if len(v) > 1]
-    curves.append(Series("N(0, 1)", knots.tolist(), null_density(knots).tolist(), 8))
+    knots = np.linspace(-2.6, max(3.2, float(np.quantile(z[data.held.signs > 0], 0.995))), 160)
+    null = Series("N(0, 1)", knots.tolist(), null_density(knots).tolist(), 8)
     at = [math.asinh(v) for v in (-5, -2, 0, 2, 5, 10, 20, 50) if knots[0] <= math.asinh(v) <= knots[-1]]
+    curves = [*_curves(data, z, knots), null]
     drawn = density_chart(curves, "z-scores of held-out triples", at=at, x_label=lambda u: plain(math.sinh(u)))
-    return figure("Above the background", drawn, "z, asinh scale")
+    return figure("Above the null distribution", drawn, "z, asinh scale")
 
 
 def _at_least(data: ReportData, ways: dict[str, Predictor]) -> Html:

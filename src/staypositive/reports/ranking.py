@@ -8,19 +8,12 @@ import numpy as np
 
 from staypositive.evaluation import TIES
 from staypositive.reports.charts import Series, bar, line_chart
-from staypositive.reports.html import Html, details, figure, number, section, table, tag
+from staypositive.reports.html import Html, figure, folded_table, number, section, table, tag
 from staypositive.reports.report_data import ReportData
 
 _METRICS = {
-    "mrr": "MRR",
-    "mr": "mean rank",
-    "hits@1": "Hits@1",
-    "hits@3": "Hits@3",
-    "hits@10": "Hits@10",
-    "amri": "AMRI",
-}
-SHOWN = 24
-"""Relations listed before the rest is folded away."""
+    "mrr": "MRR", "mr": "mean rank", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10", "amri": "AMRI",
+}  # fmt: skip
 
 
 def ranking_section(data: ReportData) -> Html:
@@ -52,38 +45,24 @@ def _curve(data: ReportData) -> Html:
 
 
 def _readings(report: dict[str, Any]) -> Html:
-    rows: list[list[object]] = []
+    names = {"both": "", "tail": ", tail prediction", "head": ", head prediction"}
+    found = []
     for setting in ("filtered", "raw"):
-        for side, name in (
-            ("both", setting),
-            ("tail", f"{setting}, tails asked"),
-            ("head", f"{setting}, heads asked"),
-        ):
-            rows.append([name, "realistic", *(report[setting]["realistic"][side][key] for key in _METRICS)])
-        for ties in TIES[1:]:
-            rows.append([setting, ties, *(report[setting][ties]["both"][key] for key in _METRICS)])
+        measured = report[setting]
+        found += [(setting + said, "realistic", measured["realistic"][side]) for side, said in names.items()]
+        found += [(setting, ties, measured[ties]["both"]) for ties in TIES[1:]]
     if "without_unseen" in report:
-        rows.append(
-            ["filtered, seen entities alone", "realistic", *(report["without_unseen"][key] for key in _METRICS)]
-        )
+        found.append(("filtered, seen entities only", "realistic", report["without_unseen"]))
+    rows = [[name, ties, *(metrics[key] for key in _METRICS)] for name, ties, metrics in found]
     return table(["", "ties", *_METRICS.values()], rows)
 
 
 def _by_relation(data: ReportData) -> Html:
     each = sorted(data.report["ranking"]["relations"].items(), key=lambda item: -item[1]["mrr"])
     rows = [
-        [
-            name,
-            bar(m["mrr"], title=f"MRR {number(m['mrr'])}"),
-            m["mrr"],
-            m["hits@1"],
-            m["hits@10"],
-            m["mr"],
-            m["queries"],
-        ]
+        [name, bar(m["mrr"], title=f"MRR {number(m['mrr'])}"), m["mrr"], m["hits@1"], m["hits@10"], m["mr"],
+         m["queries"]]
         for name, m in each
-    ]
+    ]  # fmt: skip
     header = ["relation", "", "MRR", "Hits@1", "Hits@10", "mean rank", "questions"]
-    shown = table(header, rows[:SHOWN])
-    more = details(f"{len(rows) - SHOWN} more", table(header, rows[SHOWN:])) if rows[SHOWN:] else Html()
-    return tag("div", tag("h3", "By relation, best first"), shown, more)
+    return tag("div", tag("h3", "By relation, best first"), *folded_table(header, rows))

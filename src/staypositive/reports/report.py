@@ -71,8 +71,9 @@ def render_report(
     """Return the page of a run.
 
     `split` is where quality is shown: test, or valid where test is empty. `prior` is the share of true triples that
-    the census and new facts assume; by default each relation's density of facts. `samples` pairs of each relation are
-    judged for the census and `points` entities drawn on the map, at most. `progress` is told each section's title.
+    score statistics and new facts assume; by default each relation's density of facts. `samples` pairs of each
+    relation are judged for them and `points` entities drawn on the map, at most. `progress` is told each section's
+    title.
     """
     if points < 2:
         raise InputError(f"points must be at least 2, got {points}")
@@ -120,7 +121,7 @@ def _made(run: Run) -> str:
 
 def _negatives(run: Run) -> str:
     drawn = run.settings.objective.negatives_per_fact
-    return f"{drawn} negatives drawn for each fact" if drawn else "without drawing a negative"
+    return f"{drawn} negatives drawn for each fact" if drawn else "without negative sampling"
 
 
 def _tiles(data: ReportData) -> Html:
