@@ -29,7 +29,7 @@ def report_command(
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
-    """Write one HTML page that shows a run: training, ranking, probabilities, score statistics, map, predictions, settings.
+    """Write one HTML page that shows a run: training, ranking, probabilities, statistics, map, predictions, settings.
 
     The page needs no network and no script; it follows the light or dark theme and can be printed.
 

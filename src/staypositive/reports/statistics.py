@@ -14,9 +14,7 @@ def statistics_section(data: ReportData) -> Html:
     order = sorted(range(len(relations)), key=lambda r: -data.expected[r].facts)
     means, stds = mean_and_std(data.predictor)
     spans = [Interval(relations[r], means[r], means[r] - stds[r], means[r] + stds[r]) for r in order[:SHOWN]]
-    drawn = figure(
-        "Scores: mean ± standard deviation", interval_chart(spans, "mean and standard deviation of all scores")
-    )
+    drawn = interval_chart(spans, "mean and standard deviation of all scores")
     assumed = "the share of facts among those pairs" if data.prior is None else f"{data.prior:g}, as asked"
     lead = (
         f"Mean and standard deviation of all {n:,}² scores of each relation, in closed form. New facts to expect are "
