@@ -78,7 +78,16 @@ def map_section(data: ReportData) -> Html:
     kinds, counts = np.unique(roles, return_counts=True)
     common = kinds[np.argsort(-counts, kind="stable")][:COLOURS].tolist()
     shown = _chosen(degrees, data.points, data.seed)
-    points = {i: _point(data, places[i], int(roles[i]), common, names, int(degrees[i]), i) for i in shown}
+    tones = [common.index(role) if role in common else COLOURS for role in roles.tolist()]
+    points = {
+        i: Point(
+            float(places[i, 0]),
+            float(places[i, 1]),
+            tones[i],
+            f"{graph.entities[i]} · {names[roles[i]]} · {degrees[i]:,} facts",
+        )
+        for i in shown
+    }
     named = _spread(places, degrees, shown)
     drawn = scatter(list(points.values()), [(points[i], graph.entities[i]) for i in named], "map of the entities")
     legend = [
@@ -92,19 +101,6 @@ def map_section(data: ReportData) -> Html:
         "tail (→ r). Point at one to read its name; in each part, the one with most facts is named."
     )
     return section("Map of the entities", lead, tag("ul", *legend, class_="legend"), drawn, name="map")
-
-
-def _point(
-    data: ReportData,
-    place: NDArray[np.float64],
-    role: int,
-    common: list[int],
-    names: list[str],
-    degree: int,
-    i: int,
-) -> Point:
-    said = f"{data.graph.entities[i]} · {names[role]} · {degree:,} facts"
-    return Point(float(place[0]), float(place[1]), common.index(role) if role in common else COLOURS, said)
 
 
 def _spread(places: NDArray[np.float64], degrees: NDArray[np.int64], shown: list[int]) -> list[int]:

@@ -58,47 +58,37 @@ def _listing(
             chosen.append(int(query))
         if len(chosen) == LISTED:
             break
+    is_tail, entities = data.ranks.is_tail, data.graph.entities
     above = _ranked_above(data, facts, chosen)
-    rows = [
-        [_question(data, facts[q], q), tag("span", _answer(data, facts[q], q), class_="truth"),
-         number(int(ranks[q]) if ranks[q] == int(ranks[q]) else float(ranks[q])), percent(float(likely[q])),
-         tag("span", " · ".join(above[q]) or "nothing", class_="above")]
-        for q in chosen
-    ]  # fmt: skip
+    rows = []
+    for q in chosen:
+        first, said, last = entities[facts[q, 0]], data.graph.relations[facts[q, 1]], entities[facts[q, 2]]
+        asked = tag("span", f" {said} ", class_="relation")
+        rows.append([
+            join([first, asked, "?"] if is_tail[q] else ["?", asked, last]),
+            tag("span", last if is_tail[q] else first, class_="truth"),
+            number(int(ranks[q]) if ranks[q] == int(ranks[q]) else float(ranks[q])),
+            percent(float(likely[q])),
+            tag("span", " · ".join(above[q]) or "nothing", class_="above"),
+        ])  # fmt: skip
     return table(["question", "true answer", "rank", "probability", "ranked above it"], rows)
-
-
-def _is_tail(data: ReportData, query: int) -> bool:
-    return bool(data.ranks.is_tail[query])
-
-
-def _question(data: ReportData, fact: np.ndarray, query: int) -> Html:
-    graph = data.graph
-    head, relation, tail = graph.entities[fact[0]], graph.relations[fact[1]], graph.entities[fact[2]]
-    asked = tag("span", f" {relation} ", class_="relation")
-    return join([head, asked, "?"] if _is_tail(data, query) else ["?", asked, tail])
-
-
-def _answer(data: ReportData, fact: np.ndarray, query: int) -> str:
-    return data.graph.entities[int(fact[2 if _is_tail(data, query) else 0])]
 
 
 def _ranked_above(data: ReportData, facts: np.ndarray, chosen: list[int]) -> dict[int, list[str]]:
     """Return, for each question, the first answers that no split states and that score above the true one."""
-    graph = data.graph
+    graph, is_tail, better = data.graph, data.ranks.is_tail, data.ranks.better
     asking = Predictor(graph, data.predictor.scorer.asked())  # the direction that ranking asks
     queries = []
     for query in chosen:
         head, relation, tail = (int(part) for part in facts[query])
-        labels = graph.entities[head], graph.relations[relation], graph.entities[tail]
-        queries.append(Query(*labels[:2], None) if _is_tail(data, query) else Query(None, labels[1], labels[2]))
-    found, scores = asking.find(queries, top=ABOVE, exclude_known=True)
-    better = data.ranks.better
+        own = (graph.entities[head], None) if is_tail[query] else (None, graph.entities[tail])
+        queries.append(Query(own[0], graph.relations[relation], own[1]))
+    found, _ = asking.find(queries, top=ABOVE, exclude_known=True)
     above: dict[int, list[str]] = {query: [] for query in chosen}
-    for (place, rank, head, _, tail), _score in zip(found.tolist(), scores.tolist(), strict=True):
+    for place, rank, head, _, tail in found.tolist():
         query = chosen[place]
         if rank < better[query]:
-            above[query].append(graph.entities[tail if _is_tail(data, query) else head])
+            above[query].append(graph.entities[tail if is_tail[query] else head])
     for query, names in above.items():
         if better[query] > len(names):
             names.append(f"… {better[query] - len(names):,} more")

@@ -36,14 +36,6 @@ def provenance_section(data: ReportData) -> Html:
 
 
 def _list(values: dict[str, Any]) -> Html:
-    return tag(
-        "dl",
-        *(
-            part
-            for key, value in values.items()
-            for part in (
-                tag("dt", key),
-                tag("dd", {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value),
-            )
-        ),
-    )
+    words = {True: "yes", False: "no"}
+    lines = [(key, words[value] if isinstance(value, bool) else value) for key, value in values.items()]
+    return tag("dl", *(part for key, value in lines for part in (tag("dt", key), tag("dd", value))))
