@@ -21,14 +21,14 @@ BODIES: dict[str, Any] = {
     "/api/predict/batch": {"queries": [{"head": "p0", "relation": "left"}, {"relation": "right",
     "tail": "p2"}], "top": 2},
     "/api/score": {"triples": [{"head": "p0", "relation": "left", "tail": "p1"}], "prior": 0.2},
-    "/api/answer-set": {"head": "p0", "relation": "left", "coverage": 0.5, "top": 4, "per_relation": False},
-    "/api/support": {"head": "p0", "relation": "left", "tail": "p1", "top": 2},
+    "/api/prediction-set": {"head": "p0", "relation": "left", "coverage": 0.5, "top": 4, "per_relation": False},
+    "/api/explain": {"head": "p0", "relation": "left", "tail": "p1", "top": 2},
     "/api/discover": {"relations": ["left"], "min_probability": 0.1, "top": 3},
 }  # fmt: skip
 QUERIES: dict[str, dict[str, Any]] = {
     "/api/entities": {"search": "p", "top": 3}, "/api/similar": {"entity": "p0", "top": 2},
     "/api/facts": {"entity": "p0", "relation": "left", "top": 3}, "/api/neighbourhood": {"entity": "p0", "top": 4},
-    "/api/census": {"threshold": 0.5, "prior": 0.1, "samples": 5}, "/api/relations": {}, "/api/run": {},
+    "/api/stats": {"threshold": 0.5, "prior": 0.1, "samples": 5}, "/api/relations": {}, "/api/run": {},
     "/health": {}, "/ready": {}, "/metrics": {}, "/openapi.json": {}, "/": {}, "/docs": {}, "/assets/app.js": {},
 }  # fmt: skip
 KINDS = (

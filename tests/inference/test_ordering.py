@@ -13,7 +13,8 @@ from conftest import planted_graph
 from staypositive.inference import Explainer, Predictor, discover
 from staypositive.inference.ordering import TOLERANCE, best_first, best_of_each, grid, reaches
 from staypositive.models import Scorer
-from staypositive.service.query_service import Desk, Job
+from staypositive.service.query_service import QueryService, Question
+from staypositive.service.schemas import Options
 
 METHODS = [None, "platt", "isotonic", "posterior", "null-logistic"]
 
@@ -126,9 +127,11 @@ def test_many_questions_at_once_are_answered_as_one_by_one(calibrated: sp.Run) -
     for number, query in enumerate(asked):
         single = calibrated.predict(*query, top=7)
         assert together[together["query"] == number][query.missing].tolist() == single[query.missing].tolist()
-    desk = Desk(calibrated)
+    service = QueryService(calibrated)
     for job, answers in zip(
-        [Job(query, top=7) for query in asked], desk.answer_all([Job(q, 7) for q in asked]), strict=True
+        [Question(query, Options(top=7)) for query in asked],
+        service.answer_all([Question(q, Options(top=7)) for q in asked]),
+        strict=True,
     ):
         assert not isinstance(answers, Exception)
         assert [record[job.query.missing] for record in answers] == calibrated.predict(*job.query, top=7)[

@@ -19,7 +19,7 @@ from staypositive.objectives import SecondMoment
 from staypositive.reports import render_report, write_report
 from staypositive.reports.entity_map import is_two_sided, main_roles, principal_plane
 from staypositive.reports.html import number
-from staypositive.reports.provenance import train_command
+from staypositive.run import train_command
 
 SECTIONS = ["training", "ranking", "probabilities", "statistics", "map", "predictions", "discoveries", "provenance"]
 

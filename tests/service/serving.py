@@ -14,7 +14,7 @@ import uvicorn
 
 import staypositive as sp
 from staypositive.service import Limits, create_app
-from staypositive.service.connections import protocol
+from staypositive.service.server import protocol
 
 
 @contextmanager

@@ -12,8 +12,7 @@ import pytest
 import staypositive as sp
 from service.serving import serving
 from staypositive.evaluation import sigmoid
-from staypositive.inference import FactIndex, discover
-from staypositive.inference.statistics import score_statistics
+from staypositive.inference import FactIndex, discover, score_statistics
 
 
 def ask(client: httpx.Client, path: str, **body: object) -> dict:
@@ -74,7 +73,7 @@ def test_another_prior_is_an_addition_of_log_odds(client: httpx.Client) -> None:
         assert after["log_odds"] == pytest.approx(before["log_odds"] + shift)
 
 
-def test_coverages_are_those_of_answer_sets(client: httpx.Client, geo_run: sp.Run) -> None:
+def test_coverages_are_those_of_prediction_sets(client: httpx.Client, geo_run: sp.Run) -> None:
     reply = ask(client, "predict", head="Germany", relation="borders", top=40, coverages=True)
     for percent in (50, 80, 90, 99):
         found = set(geo_run.prediction_set("Germany", "borders", coverage=percent / 100)["tail"])
@@ -90,9 +89,9 @@ def test_coverages_are_those_of_answer_sets(client: httpx.Client, geo_run: sp.Ru
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
-def test_answer_sets(client: httpx.Client, geo_run: sp.Run, coverage: float) -> None:
+def test_prediction_sets(client: httpx.Client, geo_run: sp.Run, coverage: float) -> None:
     for question in ({"relation": "speaks", "tail": "French"}, {"head": "Germany", "relation": "borders"}):
-        reply = ask(client, "answer-set", **question, coverage=coverage, prior=0.02)
+        reply = ask(client, "prediction-set", **question, coverage=coverage, prior=0.02)
         expected = geo_run.prediction_set(**question, coverage=coverage, prior=0.02)
         side = expected.columns[0]
         assert reply["size"] == len(reply["answers"]) == len(expected)
@@ -100,8 +99,8 @@ def test_answer_sets(client: httpx.Client, geo_run: sp.Run, coverage: float) -> 
         chances = dict(zip(expected[side], expected["probability"], strict=True))
         for one in reply["answers"]:
             assert one["probability"] == pytest.approx(chances[one[side]], rel=1e-5)
-    assert len(ask(client, "answer-set", **question, coverage=coverage, top=1)["answers"]) <= 1
-    pooled = ask(client, "answer-set", **question, coverage=coverage, per_relation=False)["size"]
+    assert len(ask(client, "prediction-set", **question, coverage=coverage, top=1)["answers"]) <= 1
+    pooled = ask(client, "prediction-set", **question, coverage=coverage, per_relation=False)["size"]
     assert pooled == len(geo_run.prediction_set(**question, coverage=coverage, per_relation=False))
 
 
@@ -153,9 +152,9 @@ def test_scores_of_triples(client: httpx.Client, geo_run: sp.Run) -> None:
         assert got["known"] == bool(expected["known"])
 
 
-def test_support(client: httpx.Client, geo_run: sp.Run) -> None:
+def test_explanations(client: httpx.Client, geo_run: sp.Run) -> None:
     triple = {"head": "Slovenia", "relation": "has_currency", "tail": "Euro (EUR)"}
-    assert ask(client, "support", **triple, top=5)["facts"] == geo_run.explain(**triple, top=5).to_dict("records")
+    assert ask(client, "explain", **triple, top=5)["facts"] == geo_run.explain(**triple, top=5).to_dict("records")
 
 
 def test_entities_are_found(client: httpx.Client, geo_run: sp.Run) -> None:
@@ -194,16 +193,16 @@ def test_similar_facts_and_neighbourhood(client: httpx.Client, geo_run: sp.Run) 
         assert ids in known
 
 
-def test_relations_and_census(client: httpx.Client, geo_run: sp.Run) -> None:
+def test_relations_and_score_statistics(client: httpx.Client, geo_run: sp.Run) -> None:
     relations = look(client, "relations")["relations"]
     assert [one["relation"] for one in relations] == list(geo_run.graph.relations)
     assert relations[0] == {"relation": "borders", "facts": 648, "heads": 159, "tails": 161}
-    census = look(client, "census", threshold=0.4, prior=0.1, samples=2000)
+    stats = look(client, "stats", threshold=0.4, prior=0.1, samples=2000)
     expected = score_statistics(geo_run.predictor, threshold=0.4, prior=0.1, samples=2000)
-    assert [row["relation"] for row in census["rows"]] == expected["relation"].tolist()
+    assert [row["relation"] for row in stats["rows"]] == expected["relation"].tolist()
     for key in ("mean", "std", "sampled", "low", "high"):
-        np.testing.assert_allclose([row[key] for row in census["rows"]], expected[key], rtol=1e-6)
-    assert look(client, "census", threshold=0.4, prior=0.1, samples=2000) == census
+        np.testing.assert_allclose([row[key] for row in stats["rows"]], expected[key], rtol=1e-6)
+    assert look(client, "stats", threshold=0.4, prior=0.1, samples=2000) == stats
 
 
 def test_discovery(client: httpx.Client, geo_run: sp.Run) -> None:
@@ -248,7 +247,7 @@ def test_a_run_without_held_out_facts_says_so(planted: sp.KnowledgeGraph) -> Non
     with serving(sp.fit(few, model="distmult", dim=4, epochs=1)) as address, httpx.Client(base_url=address) as client:
         assert look(client, "run")["prediction_sets"] is False
         assert ask(client, "predict", head="p1", relation="ally")["answers"]
-        reply = client.post("/api/answer-set", json={"head": "p1", "relation": "ally"})
+        reply = client.post("/api/prediction-set", json={"head": "p1", "relation": "ally"})
         assert reply.status_code == 400
         assert "at least 10 held-out facts" in reply.json()["error"]["message"]
         page = client.post("/api/predict", json={"head": "p1", "relation": "ally", "coverages": True})

@@ -117,7 +117,7 @@ def test_the_prior_moves_probabilities_as_the_library_does(browser: Any, address
     assert chances(browser) == before
 
 
-def test_the_coverage_marks_the_answer_set(browser: Any, address: str, geo_run: sp.Run) -> None:
+def test_the_coverage_marks_the_prediction_set(browser: Any, address: str, geo_run: sp.Run) -> None:
     opened(browser, address, "#open=tail&head=Germany&relation=borders")
     for coverage in (50, 95):
         slide(browser, "coverage", coverage)
@@ -146,17 +146,17 @@ def test_follow_an_answer_ask_for_heads_and_relations_and_go_back(browser: Any, 
     assert one(browser, "#in-range").get_attribute("disabled")
 
 
-def test_support_census_and_new_facts(browser: Any, address: str) -> None:
+def test_explanation_statistics_and_new_facts(browser: Any, address: str) -> None:
     opened(browser, address, "#open=tail&head=Slovenia&relation=has_currency&prior=0.1")
     one(browser, "#answers .why").click()
     wait(browser, lambda b: "has_currency" in " ".join(texts(b, ".support li")))
     assert "small training step" in one(browser, ".support p").text
-    one(browser, "#census summary").click()
-    wait(browser, lambda b: len(texts(b, "#census tbody tr")) == 9)
-    one(browser, "#census tbody tr:first-child button").click()
+    one(browser, "#stats summary").click()
+    wait(browser, lambda b: len(texts(b, "#stats tbody tr")) == 9)
+    one(browser, "#stats tbody tr:first-child button").click()
     wait(browser, lambda b: len(texts(b, ".found li")) == 10)
-    browser.execute_script("arguments[0].scrollIntoView()", one(browser, "#census"))
-    picture(browser, "census")
+    browser.execute_script("arguments[0].scrollIntoView()", one(browser, "#stats"))
+    picture(browser, "stats")
 
 
 def test_a_wrong_label_is_explained(browser: Any, address: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -13,9 +14,12 @@ import pytest
 import staypositive as sp
 from service.serving import asking, serving
 from staypositive.errors import InputError
-from staypositive.service import Limits
-from staypositive.service.query_service import Desk
-from staypositive.service.server import is_loopback, serve
+from staypositive.inference import Predictor
+from staypositive.service import Limits, serve
+from staypositive.service.batching import WorkQueue
+from staypositive.service.query_service import QueryService
+from staypositive.service.schemas import DiscoverIn
+from staypositive.service.server import is_loopback
 
 ASKED = {"head": "Germany", "relation": "borders"}
 
@@ -36,9 +40,9 @@ def test_unknown_labels_are_404_with_near_matches(client: httpx.Client) -> None:
     for path, query in (("similar", {"entity": "x"}), ("facts", {"entity": "x"}), ("neighbourhood", {"entity": "x"})):
         problem(client.get(f"/api/{path}", params=query), 404, "unknown_entity")
     problem(client.get("/api/facts", params={"entity": "Peru", "relation": "x"}), 404, "unknown_relation")
-    for path in ("support", "score"):
+    for path in ("explain", "score"):
         triple = {"head": "Peru", "relation": "borders", "tail": "Atlantis"}
-        body = triple if path == "support" else {"triples": [triple]}
+        body = triple if path == "explain" else {"triples": [triple]}
         problem(client.post(f"/api/{path}", json=body), 404, "unknown_entity")
     problem(client.post("/api/discover", json={"relations": ["x"]}), 404, "unknown_relation")
     problem(client.post("/api/predict", json=ASKED | {"candidates": ["Atlantis"]}), 404, "unknown_entity")
@@ -83,7 +87,7 @@ def test_a_body_that_is_no_json_is_a_4xx(client: httpx.Client, content: bytes) -
         ("predict", {"head": "Germany"}),
         ("predict", {}),
         ("predict", {"head": "France", "tail": "Spain", "candidates": "range"}),
-        ("answer-set", {"head": "France", "tail": "Spain"}),
+        ("prediction-set", {"head": "France", "tail": "Spain"}),
     ],
 )
 def test_what_cannot_be_asked_is_400(client: httpx.Client, path: str, body: dict) -> None:
@@ -99,13 +103,13 @@ def test_batches_are_bounded(client: httpx.Client) -> None:
 
 
 def test_long_work_is_bounded(geo_run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk(geo_run)
-    monkeypatch.setattr("staypositive.service.query_service.MOST_PAIRS", 1000)
+    service = QueryService(geo_run)
+    monkeypatch.setattr("staypositive.service.limits.MOST_PAIRS", 1000)
     with pytest.raises(InputError, match=r"25,599 pairs, and 1,000 are the most"):
-        desk.discover(["borders"], 0.5, None, 5, lambda _: None)
-    monkeypatch.setattr("staypositive.service.query_service.MOST_SCORED", 1000)
+        service.discover(DiscoverIn(relations=["borders"]))
+    monkeypatch.setattr("staypositive.service.limits.MOST_SCORED", 1000)
     with pytest.raises(InputError, match=r"at most 1,000, got 90,000; ask for fewer samples"):
-        desk.score_statistics(0.5, None, 10_000, lambda _: None)
+        service.stats()
 
 
 def test_large_bodies_are_413(address: str, client: httpx.Client) -> None:
@@ -152,7 +156,7 @@ def test_without_a_token_only_loopback_names_are_answered(client: httpx.Client, 
 
 def test_time_is_limited(geo_run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
-    monkeypatch.setattr(Desk, "similar", lambda *_: [answered.wait(60)])  # no end before the answer
+    monkeypatch.setattr(Predictor, "similar", lambda *_: [answered.wait(60)])  # no end before the answer
     with asking(geo_run, limits=Limits(seconds=0.3)) as client:
         reply = client.get("/api/similar", params={"entity": "Peru"})
         answered.set()
@@ -160,14 +164,12 @@ def test_time_is_limited(geo_run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_work_stops_between_pieces(geo_run: sp.Run) -> None:
-    from staypositive.service.batching import Lane, OutOfTimeError
-
-    lane = Lane("test", Limits(seconds=-1.0))
-    with pytest.raises(OutOfTimeError):
-        Desk(geo_run).discover(["borders", "speaks"], 0.9, None, 5, lane.deadline())
-    with pytest.raises(OutOfTimeError):
-        Desk(geo_run).score_statistics(0.5, None, 100, lane.deadline())
-    lane.close()
+    service, queue = QueryService(geo_run), WorkQueue("test", Limits(seconds=-1.0))
+    with pytest.raises(TimeoutError):
+        asyncio.run(queue.run(service.discover, DiscoverIn(relations=["borders", "speaks"])))
+    with pytest.raises(TimeoutError):
+        asyncio.run(queue.run(service.stats, 0.5, None, 100))
+    queue.close()
 
 
 def test_too_many_waiting_are_sent_away(geo_run: sp.Run) -> None:
@@ -182,8 +184,8 @@ def test_too_many_waiting_are_sent_away(geo_run: sp.Run) -> None:
 def test_what_breaks_inside_tells_nothing_outside(geo_run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with asking(geo_run) as client:
         client.get("/api/entities")
-        monkeypatch.setattr(Desk, "similar", lambda *_: 1 / 0)
-        monkeypatch.setattr(Desk, "answer_all", lambda *_: 1 / 0)
+        monkeypatch.setattr(Predictor, "similar", lambda *_: 1 / 0)
+        monkeypatch.setattr(QueryService, "answer_all", lambda *_: 1 / 0)
         for reply in (
             client.get("/api/similar", params={"entity": "Peru"}),
             client.post("/api/predict", json=ASKED),

@@ -67,8 +67,8 @@ def test_the_schema_documents_every_endpoint(client: httpx.Client) -> None:
     schema = client.get("/openapi.json").json()
     assert set(schema["paths"]) == {
         "/api/run", "/api/relations", "/api/entities", "/api/similar", "/api/facts", "/api/neighbourhood",
-        "/api/census", "/api/discover", "/api/predict", "/api/predict/batch", "/api/score", "/api/answer-set",
-        "/api/support", "/health", "/ready", "/metrics",
+        "/api/stats", "/api/discover", "/api/predict", "/api/predict/batch", "/api/score", "/api/prediction-set",
+        "/api/explain", "/health", "/ready", "/metrics",
     }  # fmt: skip
     for path, verbs in schema["paths"].items():
         for spec in verbs.values():

@@ -45,7 +45,7 @@ def tune_command(
       staypositive tune WN18AM --preset paper --model simple
 
     """
-    from staypositive.reports import train_command
+    from staypositive.run import train_command
     from staypositive.tuning import choose_space, tune, write_best, write_study_page
 
     objective = settings.pop("objective")

@@ -13,12 +13,12 @@ from staypositive.models import RowMoments
 from staypositive.reports.charts import Point, scatter
 from staypositive.reports.frame import COLOURS, colour
 from staypositive.reports.html import Html, percent, section, tag
-from staypositive.reports.report_data import Material
+from staypositive.reports.report_data import ReportData
 
 GRID = (7, 9)
-"""In each cell of a grid of so many columns and rows, the entity with most facts is offered a name on the map."""
+"""Columns and rows of a grid; the entity with most facts in each cell is offered a name on the map."""
 BUSIEST = 200
-"""So many of the entities with most facts are drawn in any case."""
+"""Entities with most facts that are drawn in any case."""
 
 
 def principal_plane(rows: Tensor) -> tuple[NDArray[np.float64], float]:
@@ -65,10 +65,10 @@ def main_roles(triples: NDArray[np.int64], n_entities: int, two_sided: Sequence[
     return found
 
 
-def map_section(material: Material) -> Html:
+def map_section(data: ReportData) -> Html:
     """Return the map with its legend."""
-    graph, relations = material.graph, material.graph.relations
-    places, share = principal_plane(material.predictor.scorer.entity_rows)
+    graph, relations = data.graph, data.graph.relations
+    places, share = principal_plane(data.predictor.scorer.entity_rows)
     facts = graph.train.facts
     degrees = np.bincount(facts[:, [0, 2]].ravel(), minlength=len(graph.entities))
     both = is_two_sided(facts, len(relations))
@@ -77,8 +77,17 @@ def map_section(material: Material) -> Html:
     names += [*(f"→ {label}" for label in relations), "no facts"]
     kinds, counts = np.unique(roles, return_counts=True)
     common = kinds[np.argsort(-counts, kind="stable")][:COLOURS].tolist()
-    shown = _chosen(degrees, material.points, material.seed)
-    points = {i: _point(material, places[i], int(roles[i]), common, names, int(degrees[i]), i) for i in shown}
+    shown = _chosen(degrees, data.points, data.seed)
+    tones = [common.index(role) if role in common else COLOURS for role in roles.tolist()]
+    points = {
+        i: Point(
+            float(places[i, 0]),
+            float(places[i, 1]),
+            tones[i],
+            f"{graph.entities[i]} · {names[roles[i]]} · {degrees[i]:,} facts",
+        )
+        for i in shown
+    }
     named = _spread(places, degrees, shown)
     drawn = scatter(list(points.values()), [(points[i], graph.entities[i]) for i in named], "map of the entities")
     legend = [
@@ -92,19 +101,6 @@ def map_section(material: Material) -> Html:
         "tail (→ r). Point at one to read its name; in each part, the one with most facts is named."
     )
     return section("Map of the entities", lead, tag("ul", *legend, class_="legend"), drawn, name="map")
-
-
-def _point(
-    material: Material,
-    place: NDArray[np.float64],
-    role: int,
-    common: list[int],
-    names: list[str],
-    degree: int,
-    i: int,
-) -> Point:
-    said = f"{material.graph.entities[i]} · {names[role]} · {degree:,} facts"
-    return Point(float(place[0]), float(place[1]), common.index(role) if role in common else COLOURS, said)
 
 
 def _spread(places: NDArray[np.float64], degrees: NDArray[np.int64], shown: list[int]) -> list[int]:

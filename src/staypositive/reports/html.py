@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from staypositive.text import visible
 
 VOID = {"meta", "br"}
+SHOWN = 24
+"""Rows of a table before the rest is folded away."""
 
 
 class Html(str):
@@ -89,6 +91,13 @@ def table(header: Iterable[object], rows: Iterable[Iterable[object]], **attribut
     return tag("div", inner, class_="scroll")
 
 
+def folded_table(header: Sequence[object], rows: Sequence[Sequence[object]]) -> list[Html]:
+    """Return the table of the first rows, and the rest folded away until it is asked for; all of it is printed."""
+    rest = rows[SHOWN:]
+    more = [tag("details", tag("summary", f"{len(rest)} more"), table(header, rest))] if rest else []
+    return [table(header, rows[:SHOWN]), *more]
+
+
 def _cell(value: object) -> Html:
     return tag("td", value, class_="number" if isinstance(value, Number) else None)
 
@@ -102,8 +111,3 @@ def figure(title: object, drawing: Html, note: object = "", **attributes: object
     """Return a drawing with its title, and a note if there is one."""
     caption = tag("figcaption", title, tag("span", note, class_="note") if note else Html())
     return tag("figure", caption, drawing, **attributes)
-
-
-def details(summary: str, *content: object) -> Html:
-    """Return what is folded away until it is asked for; it is printed with the rest."""
-    return tag("details", tag("summary", summary), *content)

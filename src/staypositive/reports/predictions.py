@@ -8,48 +8,46 @@ from collections.abc import Iterable
 import numpy as np
 
 from staypositive.evaluation import sigmoid
-from staypositive.inference import Predictor, Query
-from staypositive.inference.discovery import discover
-from staypositive.inference.ordering import best_first
+from staypositive.inference import Predictor, Query, best_first, discover
 from staypositive.reports.charts import bar
 from staypositive.reports.html import Html, join, number, percent, section, table, tag
-from staypositive.reports.report_data import Material
+from staypositive.reports.report_data import ReportData
 
 LISTED = 10
 PER_RELATION = 2
-"""So many of one relation are listed at most, so that the list tells of more than one."""
+"""Questions of one relation that are listed at most, so that the list tells of more than one."""
 ABOVE = 4
 FINDS = 6
 OFFERED = 2000
-"""So many of a relation are looked at."""
+"""Triples of a relation that are looked at."""
 RELATIONS = 12
 LEAST = 1e-3
 """The least probability of a new fact that is listed."""
 
 
-def fact_section(material: Material) -> Html:
+def fact_section(data: ReportData) -> Html:
     """Return the held-out facts with the best and the worst ranks."""
-    ranks = material.ranks.ranks()
-    facts = np.tile(material.graph.split(material.split or "test").facts, (2, 1))
-    likely = material.probabilities(facts)
+    ranks = data.ranks.ranks()
+    facts = np.tile(data.graph.split(data.split or "test").facts, (2, 1))
+    likely = data.probabilities(facts)
     best, worst = (best_first(-sign * ranks, sign * likely, facts) for sign in (1.0, -1.0))
     lead = (
-        f"Questions about facts of {material.split} and where the true answer came among all entities, other known "
-        f"answers left out. At most {PER_RELATION} of each relation. Probabilities are at the prior of the census."
+        f"Questions about facts of {data.split} and where the true answer came among all entities, other known "
+        f"answers left out. At most {PER_RELATION} of each relation. Probabilities are at each relation's prior."
     )
     return section(
         "Best and worst",
         lead,
         tag("h3", "Worst ranked"),
-        _listing(material, facts, ranks, likely, worst),
+        _listing(data, facts, ranks, likely, worst),
         tag("h3", "Best ranked"),
-        _listing(material, facts, ranks, likely, best),
+        _listing(data, facts, ranks, likely, best),
         name="predictions",
     )
 
 
 def _listing(
-    material: Material, facts: np.ndarray, ranks: np.ndarray, likely: np.ndarray, order: Iterable[int]
+    data: ReportData, facts: np.ndarray, ranks: np.ndarray, likely: np.ndarray, order: Iterable[int]
 ) -> Html:
     seen: Counter[int] = Counter()
     chosen = []
@@ -60,67 +58,57 @@ def _listing(
             chosen.append(int(query))
         if len(chosen) == LISTED:
             break
-    above = _ranked_above(material, facts, chosen)
-    rows = [
-        [_question(material, facts[q], q), tag("span", _answer(material, facts[q], q), class_="truth"),
-         number(int(ranks[q]) if ranks[q] == int(ranks[q]) else float(ranks[q])), percent(float(likely[q])),
-         tag("span", " · ".join(above[q]) or "nothing", class_="above")]
-        for q in chosen
-    ]  # fmt: skip
+    is_tail, entities = data.ranks.is_tail, data.graph.entities
+    above = _ranked_above(data, facts, chosen)
+    rows = []
+    for q in chosen:
+        first, said, last = entities[facts[q, 0]], data.graph.relations[facts[q, 1]], entities[facts[q, 2]]
+        asked = tag("span", f" {said} ", class_="relation")
+        rows.append([
+            join([first, asked, "?"] if is_tail[q] else ["?", asked, last]),
+            tag("span", last if is_tail[q] else first, class_="truth"),
+            number(int(ranks[q]) if ranks[q] == int(ranks[q]) else float(ranks[q])),
+            percent(float(likely[q])),
+            tag("span", " · ".join(above[q]) or "nothing", class_="above"),
+        ])  # fmt: skip
     return table(["question", "true answer", "rank", "probability", "ranked above it"], rows)
 
 
-def _is_tail(material: Material, query: int) -> bool:
-    return bool(material.ranks.is_tail[query])
-
-
-def _question(material: Material, fact: np.ndarray, query: int) -> Html:
-    graph = material.graph
-    head, relation, tail = graph.entities[fact[0]], graph.relations[fact[1]], graph.entities[fact[2]]
-    asked = tag("span", f" {relation} ", class_="relation")
-    return join([head, asked, "?"] if _is_tail(material, query) else ["?", asked, tail])
-
-
-def _answer(material: Material, fact: np.ndarray, query: int) -> str:
-    return material.graph.entities[int(fact[2 if _is_tail(material, query) else 0])]
-
-
-def _ranked_above(material: Material, facts: np.ndarray, chosen: list[int]) -> dict[int, list[str]]:
+def _ranked_above(data: ReportData, facts: np.ndarray, chosen: list[int]) -> dict[int, list[str]]:
     """Return, for each question, the first answers that no split states and that score above the true one."""
-    graph = material.graph
-    asking = Predictor(graph, material.predictor.scorer.asked())  # the direction that ranking asks
+    graph, is_tail, better = data.graph, data.ranks.is_tail, data.ranks.better
+    asking = Predictor(graph, data.predictor.scorer.asked())  # the direction that ranking asks
     queries = []
     for query in chosen:
         head, relation, tail = (int(part) for part in facts[query])
-        labels = graph.entities[head], graph.relations[relation], graph.entities[tail]
-        queries.append(Query(*labels[:2], None) if _is_tail(material, query) else Query(None, labels[1], labels[2]))
-    found, scores = asking.find(queries, top=ABOVE, exclude_known=True)
-    better = material.ranks.better
+        own = (graph.entities[head], None) if is_tail[query] else (None, graph.entities[tail])
+        queries.append(Query(own[0], graph.relations[relation], own[1]))
+    found, _ = asking.find(queries, top=ABOVE, exclude_known=True)
     above: dict[int, list[str]] = {query: [] for query in chosen}
-    for (place, rank, head, _, tail), _score in zip(found.tolist(), scores.tolist(), strict=True):
+    for place, rank, head, _, tail in found.tolist():
         query = chosen[place]
         if rank < better[query]:
-            above[query].append(graph.entities[tail if _is_tail(material, query) else head])
+            above[query].append(graph.entities[tail if is_tail[query] else head])
     for query, names in above.items():
         if better[query] > len(names):
             names.append(f"… {better[query] - len(names):,} more")
     return above
 
 
-def discovery_section(material: Material) -> Html:
+def discovery_section(data: ReportData) -> Html:
     """Return the likeliest new facts of the relations that have most facts."""
-    order = sorted(material.expected, key=lambda expected: -expected.facts)[:RELATIONS]
-    finds = [_finds(material, expected.relation, expected.prior) for expected in order if expected.pairs]
+    order = sorted(data.expected, key=lambda expected: -expected.facts)[:RELATIONS]
+    finds = [_finds(data, expected.relation, expected.prior) for expected in order if expected.pairs]
     lead = (
         "Triples that no split states, most likely first, among the heads and tails that the relation's training "
-        "facts have, one for each head. Probabilities are at the prior of the census: what is new is taken for rare."
+        "facts have, one for each head. Probabilities are at each relation's prior: what is new is taken for rare."
     )
     return section("New facts", lead, tag("div", *finds, class_="finds"), name="discoveries")
 
 
-def _finds(material: Material, relation: int, prior: float) -> Html:
-    graph = material.graph
-    (found,) = discover(material.predictor, min_probability=LEAST, prior=prior, relations=[relation], most=OFFERED)
+def _finds(data: ReportData, relation: int, prior: float) -> Html:
+    graph = data.graph
+    (found,) = discover(data.predictor, min_probability=LEAST, prior=prior, relations=[relation], most=OFFERED)
     seen = set()
     items: list[Html] = []
     for place, (head, _, tail) in enumerate(found.triples.tolist()):

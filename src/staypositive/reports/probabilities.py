@@ -8,60 +8,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.evaluation import reliability_bins, sigmoid
-from staypositive.inference import Predictor
-from staypositive.inference.statistics import wilson
+from staypositive.inference import Predictor, wilson
 from staypositive.models import logit
 from staypositive.probability import kernel_density, null_density
 from staypositive.reports.charts import Bins, Series, density_chart, reliability_chart
 from staypositive.reports.frame import plain
 from staypositive.reports.html import Html, figure, join, percent, section, table, tag
-from staypositive.reports.report_data import Material
+from staypositive.reports.report_data import ReportData
 
 Floats = NDArray[np.float64]
 _METRICS = {
-    "nll": "NLL",
-    "brier": "Brier",
-    "auc": "AUC",
-    "average_precision": "AP",
-    "ece": "ECE",
-    "accuracy": "accuracy",
-}
+    "nll": "NLL", "brier": "Brier", "auc": "AUC", "average_precision": "AP", "ece": "ECE", "accuracy": "accuracy",
+}  # fmt: skip
 _STATED = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 _EDGE = 8.5
 """Log-odds beyond this are drawn at the edge."""
 
 
-def probability_section(material: Material) -> Html:
+def probability_section(data: ReportData) -> Html:
     """Return reliability and densities where there are labelled triples, and what facts alone say in any case."""
-    ways = {"uncalibrated": material.plain}
-    if material.predictor.calibrator is not None:
-        ways[material.predictor.calibrator.name] = material.predictor
-    labelled = "classification" in material.report
-    parts = [_reliability(material, ways)] if labelled else []
+    ways = {"uncalibrated": data.plain}
+    if data.predictor.calibrator is not None:
+        ways[data.predictor.calibrator.name] = data.predictor
+    labelled = "classification" in data.report
+    parts = [_reliability(data, ways)] if labelled else []
     if not labelled:
-        parts.append(_at_least(material, ways))
-    drawings = [*(_density(material, name, way) for name, way in ways.items()), _z(material)]
+        parts.append(_at_least(data, ways))
+    drawings = [*(_density(data, name, way) for name, way in ways.items()), _z(data)]
     parts.append(tag("div", *drawings, class_="multiples below"))
     if labelled:
         lead = (
-            f"Stated probabilities against the truth of {len(material.held):,} triples of {material.split}, labelled "
+            f"Stated probabilities against the truth of {len(data.held):,} triples of {data.split}, labelled "
             "true and false. On the diagonal, what is stated is what happens; a dot's area is its share of triples, "
             "its whisker a 95% interval."
         )
     else:
         lead = (
-            f"{material.split} has no triples labelled false, so that stated probabilities cannot be checked against "
-            "the truth. What facts alone say: how far held-out facts stand out from the background of their "
-            "questions, whose mean and deviation are known in closed form, and what probability they are given."
+            f"{data.split} has no triples labelled false, so that stated probabilities cannot be checked against the "
+            "truth. What facts alone say: how far held-out facts stand out from the null distribution of their "
+            "questions, whose mean and standard deviation are known in closed form, and what probability they are "
+            "given."
         )
     return section("Probabilities", lead, *parts, name="probabilities")
 
 
-def _reliability(material: Material, ways: dict[str, Predictor]) -> Html:
+def _reliability(data: ReportData, ways: dict[str, Predictor]) -> Html:
     curves = []
     for place, (name, way) in enumerate(ways.items()):
-        logits = way.triple_logits(material.held.triples)
-        stated, observed, counts = reliability_bins(logits, material.held.signs, 10)
+        logits = way.triple_logits(data.held.triples)
+        stated, observed, counts = reliability_bins(logits, data.held.signs, 10)
         full = counts > 0
         spans = [wilson(int(hits), int(count), 1.0) for hits, count in zip(observed[full], counts[full], strict=True)]
         curves.append(
@@ -69,63 +64,60 @@ def _reliability(material: Material, ways: dict[str, Predictor]) -> Html:
                  counts[full].astype(int).tolist(), [s.low for s in spans], [s.high for s in spans],
                  1 if place == 0 and len(ways) > 1 else 0)
         )  # fmt: skip
-    measured = material.report["classification"]["all"]
+    measured = data.report["classification"]["all"]
     rows = [[name, *(measured[name][key] for key in _METRICS)] for name in ways]
     numbers = join([
         table(["", *_METRICS.values()], rows),
         tag("p", "NLL, Brier and ECE: lower is better (a coin has 0.693, 0.25 and 0). AUC and AP do not depend on "
                  "calibration, unless it looks at more than the score.", class_="note"),
     ])  # fmt: skip
-    numbers = join([numbers, _at_least(material, ways)])
     drawn = figure("Reliability", reliability_chart(curves, "observed frequency by stated probability", size=400))
-    return tag("div", drawn, tag("div", numbers), class_="side")
+    return tag("div", drawn, tag("div", numbers, _at_least(data, ways)), class_="side")
 
 
-def _density(material: Material, name: str, way: Predictor) -> Html:
-    logits = np.clip(way.triple_logits(material.held.triples), -_EDGE, _EDGE)
-    truth = material.held.signs > 0
-    kinds = [("true", truth, 0), ("false", ~truth, 1)] if material.held.has_negatives else [("facts", truth, 0)]
-    knots = np.linspace(-_EDGE, _EDGE, 160)
-    curves = [
-        Series(kind, knots.tolist(), kernel_density(logits[keep], knots).tolist(), colour)
-        for kind, keep, colour in kinds
+def _curves(data: ReportData, values: Floats, knots: Floats) -> list[Series]:
+    """Return the densities of numbers of the held-out triples: of the true ones, and of the false ones if any."""
+    truth = data.held.signs > 0
+    kinds = [("true", truth), ("false", ~truth)] if data.held.has_negatives else [("facts", truth)]
+    return [
+        Series(kind, knots.tolist(), kernel_density(values[keep], knots).tolist(), colour)
+        for colour, (kind, keep) in enumerate(kinds)
         if keep.sum() > 1
     ]
+
+
+def _density(data: ReportData, name: str, way: Predictor) -> Html:
+    logits = np.clip(way.triple_logits(data.held.triples), -_EDGE, _EDGE)
     drawn = density_chart(
-        curves, f"density of probabilities, {name}", at=[logit(p) for p in _STATED],
-        x_label=lambda x: f"{100 / (1 + math.exp(-x)):.3g}%",
+        _curves(data, logits, np.linspace(-_EDGE, _EDGE, 160)), f"density of probabilities, {name}",
+        at=[logit(p) for p in _STATED], x_label=lambda x: f"{100 / (1 + math.exp(-x)):.3g}%",
     )  # fmt: skip
-    note = "log-odds scale"
-    return figure(f"Probabilities, {name}", drawn, note)
+    return figure(f"Probabilities, {name}", drawn, "log-odds scale")
 
 
-def _z(material: Material) -> Html:
-    """The z-scores of held-out triples beside the standard normal curve that wrong answers should follow."""
-    z = np.arcsinh(material.features.combined_z)
-    truth = material.held.signs > 0
-    knots = np.linspace(-2.6, max(3.2, float(np.quantile(z[truth], 0.995))), 160)
-    kinds = [("facts", z[truth], 0)]
-    if material.held.has_negatives:
-        kinds.append(("false", z[~truth], 1))
-    curves = [Series(k, knots.tolist(), kernel_density(v, knots).tolist(), c) for k, v, c in kinds if len(v) > 1]
-    curves.append(Series("N(0, 1)", knots.tolist(), null_density(knots).tolist(), 8))
+def _z(data: ReportData) -> Html:
+    """Draw the z-scores of held-out triples beside the standard normal curve that wrong answers should follow."""
+    z = np.arcsinh(data.features.combined_z)
+    knots = np.linspace(-2.6, max(3.2, float(np.quantile(z[data.held.signs > 0], 0.995))), 160)
+    null = Series("N(0, 1)", knots.tolist(), null_density(knots).tolist(), 8)
     at = [math.asinh(v) for v in (-5, -2, 0, 2, 5, 10, 20, 50) if knots[0] <= math.asinh(v) <= knots[-1]]
+    curves = [*_curves(data, z, knots), null]
     drawn = density_chart(curves, "z-scores of held-out triples", at=at, x_label=lambda u: plain(math.sinh(u)))
-    return figure("Above the background", drawn, "z, asinh scale")
+    return figure("Above the null distribution", drawn, "z, asinh scale")
 
 
-def _at_least(material: Material, ways: dict[str, Predictor]) -> Html:
+def _at_least(data: ReportData, ways: dict[str, Predictor]) -> Html:
     """How many held-out facts reach a probability: the one column of a table of truth that needs no false triple."""
     limits = (0.1, 0.5, 0.9, 0.99)
     rows: list[list[object]] = []
     for name, way in ways.items():
-        facts = sigmoid(way.triple_logits(material.held.facts))
+        facts = sigmoid(way.triple_logits(data.held.facts))
         rows.append([f"facts, {name}", *(percent(float((facts >= limit).mean())) for limit in limits)])
-        if material.held.has_negatives:
-            false = sigmoid(way.triple_logits(material.held.falsehoods))
+        if data.held.has_negatives:
+            false = sigmoid(way.triple_logits(data.held.falsehoods))
             rows.append([f"false, {name}", *(percent(float((false >= limit).mean())) for limit in limits)])
     return tag(
         "div",
-        tag("h3", f"Share of {material.split} triples that are given at least"),
+        tag("h3", f"Share of {data.split} triples that are given at least"),
         table(["", *(f"{limit:.0%}" for limit in limits)], rows),
     )

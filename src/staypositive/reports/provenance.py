@@ -2,61 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
-from staypositive.models import ENSEMBLE
 from staypositive.reports.html import Html, section, tag
-from staypositive.reports.report_data import Material
-from staypositive.run import Run, Settings
-from staypositive.run.settings import settings_from, unused
+from staypositive.reports.report_data import ReportData
 from staypositive.typed import fits
 
 
-def train_command(data: str, settings: Settings) -> str:
-    """Return the `staypositive train` command that has these settings; what is default is not said."""
-    words = ["staypositive", "train", data]
-    usual = settings_from({"model": settings.model, "objective": settings.objective.name}).keywords()
-    usual |= {"model": Settings.model, "objective": None}
-    changes = {name: value for name, value in settings.keywords().items() if value != usual[name]}
-    for name in unused(settings, changes):  # an earlier version may have kept what has no effect
-        del changes[name]
-    for name, value in changes.items():
-        flag = name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{'' if value else 'no-'}{flag}")
-        else:
-            words += [f"--{flag}={value}"] if str(value).startswith("-") else [f"--{flag}", str(value)]
-    return shlex.join(words)
-
-
-def commands(run: Run) -> list[str]:
-    """Return what makes a run again: its training, or those of its members and how they are joined."""
-    if run.settings.model != ENSEMBLE:
-        return [train_command(run.graph.name, run.settings)]
-    members: Any = run.provenance.get("members")
-    if not fits(members, tuple[dict[str, Any], ...]) or not all(fits(m.get("weight"), float) for m in members):
-        return []  # anybody may have written it
-    folders = [f"runs/member-{place}" for place in range(len(members))]
-    made = [
-        f"{train_command(run.graph.name, Settings.from_dict(member.get('settings', {})))} --out {folder}"
-        for member, folder in zip(members, folders, strict=True)
-    ]
-    words = [
-        "staypositive",
-        "ensemble",
-        *folders,
-        "--weights",
-        ",".join(f"{member['weight']:.4g}" for member in members),
-    ]
-    if run.model.backward_weight:
-        words += ["--backward-weight", f"{run.model.backward_weight:g}"]
-    return [*made, shlex.join([*words, "--out", "runs/joined"])]
-
-
-def provenance_section(material: Material) -> Html:
+def provenance_section(data: ReportData) -> Html:
     """Return settings and origins in two columns, and the command."""
-    run = material.run
+    run = data.run
     values = run.settings.as_dict()
     objective = dict(values.pop("objective"))
     settings = {"objective": objective.pop("name"), **objective}
@@ -75,20 +30,12 @@ def provenance_section(material: Material) -> Html:
         tag("div", tag("h3", "Origin"), _list(origin), tag("h3", "Files read"), *read),
         class_="pair",
     )
-    again = [tag("pre", tag("code", command)) for command in commands(run)]
+    again = [tag("pre", tag("code", command)) for command in run.commands()]
     lead = "What made this run, and the commands that make it again."
     return section("Settings and provenance", lead, columns, *again, name="provenance")
 
 
 def _list(values: dict[str, Any]) -> Html:
-    return tag(
-        "dl",
-        *(
-            part
-            for key, value in values.items()
-            for part in (
-                tag("dt", key),
-                tag("dd", {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value),
-            )
-        ),
-    )
+    words = {True: "yes", False: "no"}
+    lines = [(key, words[value] if isinstance(value, bool) else value) for key, value in values.items()]
+    return tag("dl", *(part for key, value in lines for part in (tag("dt", key), tag("dd", value))))

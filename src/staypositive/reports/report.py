@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
@@ -18,16 +18,18 @@ from staypositive.reports.predictions import discovery_section, fact_section
 from staypositive.reports.probabilities import probability_section
 from staypositive.reports.provenance import provenance_section
 from staypositive.reports.ranking import ranking_section
-from staypositive.reports.report_data import Material
+from staypositive.reports.report_data import ReportData
 from staypositive.reports.statistics import statistics_section
 from staypositive.reports.training import training_section
-from staypositive.run import Run
 from staypositive.version import __version__
+
+if TYPE_CHECKING:
+    from staypositive.run import Run
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Nothing is fetched and no script runs, whatever a label says."""
 
-Section = tuple[str, str, Callable[[Material], Html], bool]
+Section = tuple[str, str, Callable[[ReportData], Html], bool]
 SECTIONS: tuple[Section, ...] = (
     ("training", "Training", training_section, False),
     ("ranking", "Ranking", ranking_section, True),
@@ -69,31 +71,32 @@ def render_report(
     """Return the page of a run.
 
     `split` is where quality is shown: test, or valid where test is empty. `prior` is the share of true triples that
-    the census and new facts assume; by default each relation's density of facts. `samples` pairs of each relation are
-    judged for the census and `points` entities drawn on the map, at most. `progress` is told each section's title.
+    score statistics and new facts assume; by default each relation's density of facts. `samples` pairs of each
+    relation are judged for them and `points` entities drawn on the map, at most. `progress` is told each section's
+    title.
     """
     if points < 2:
         raise InputError(f"points must be at least 2, got {points}")
     if prior is not None and not 0 < prior < 1:
         raise InputError(f"a prior is a probability between 0 and 1, got {prior}")
-    material = Material(run, _split(run.graph, split), prior, samples, points, seed)
-    if material.split is not None:
+    data = ReportData(run, _split(run.graph, split), prior, samples, points, seed)
+    if data.split is not None:
         if progress is not None:
-            progress(f"Ranking {material.split}")
-        material.report = run.evaluate(material.split)
+            progress(f"Ranking {data.split}")
+        data.report = run.evaluate(data.split)
     parts, links = [], []
     for name, title, make, needs_facts in SECTIONS:
-        if needs_facts and material.split is None:
+        if needs_facts and data.split is None:
             continue
         if progress is not None:
             progress(title)
-        parts.append(make(material))
+        parts.append(make(data))
         links.append(tag("a", title, href=f"#{name}"))
     graph = run.graph
     header = join([
         tag("h1", f"{run.settings.model} on {graph.name}"),
         tag("p", f"{_made(run)} by {run.settings.objective.name}, {_negatives(run)}", class_="subtitle"),
-        _tiles(material),
+        _tiles(data),
         tag("nav", *links),
     ])  # fmt: skip
     return page(f"{run.settings.model} on {graph.name}", header, join(parts), f"Made by staypositive {__version__}.")
@@ -118,19 +121,19 @@ def _made(run: Run) -> str:
 
 def _negatives(run: Run) -> str:
     drawn = run.settings.objective.negatives_per_fact
-    return f"{drawn} negatives drawn for each fact" if drawn else "without drawing a negative"
+    return f"{drawn} negatives drawn for each fact" if drawn else "without negative sampling"
 
 
-def _tiles(material: Material) -> Html:
+def _tiles(data: ReportData) -> Html:
     """Return the few numbers one looks for first."""
-    graph, tiles = material.graph, []
-    if "ranking" in material.report:
-        plain = material.report["ranking"]["filtered"]["realistic"]["both"]
-        tiles += [(number(plain["mrr"]), f"MRR, filtered, {material.split}"), (number(plain["hits@10"]), "Hits@10")]
-    if "classification" in material.report:
-        *_, (name, measured) = material.report["classification"]["all"].items()
+    graph, tiles = data.graph, []
+    if "ranking" in data.report:
+        plain = data.report["ranking"]["filtered"]["realistic"]["both"]
+        tiles += [(number(plain["mrr"]), f"MRR, filtered, {data.split}"), (number(plain["hits@10"]), "Hits@10")]
+    if "classification" in data.report:
+        *_, (name, measured) = data.report["classification"]["all"].items()
         tiles += [(number(measured["auc"]), f"AUC, {name}"), (number(measured["ece"]), f"calibration error, {name}")]
-    tiles.append((number(round(sum(e.new for e in material.expected))), "new facts to expect"))
+    tiles.append((number(round(sum(e.new for e in data.expected))), "new facts to expect"))
     tiles.append(
         (number(len(graph.facts())), f"facts of {len(graph.entities):,} entities, {len(graph.relations)} relations")
     )

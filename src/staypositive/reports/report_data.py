@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,16 @@ from staypositive.graph import KnowledgeGraph
 from staypositive.graph.knowledge_graph import Split
 from staypositive.inference import ExpectedCount, Predictor, expected_counts
 from staypositive.probability import Features
-from staypositive.run import Run
+
+if TYPE_CHECKING:
+    from staypositive.run import Run
 
 MOST_JUDGED = 20_000
 """Triples of a split that densities are drawn from, at most."""
 
 
 @dataclass
-class Material:
+class ReportData:
     """A run, the split its quality is shown on, and how much is drawn and listed."""
 
     run: Run

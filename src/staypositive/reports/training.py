@@ -7,15 +7,15 @@ import statistics
 from staypositive.models import ENSEMBLE
 from staypositive.reports.charts import Series, line_chart
 from staypositive.reports.html import Html, figure, join, number, section, tag
-from staypositive.reports.report_data import Material
+from staypositive.reports.report_data import ReportData
 from staypositive.training import MONITORS
 
 _NAMES = {"mrr": "MRR", "nll": "NLL"}
 
 
-def training_section(material: Material) -> Html:
+def training_section(data: ReportData) -> Html:
     """Return small multiples of the history."""
-    run = material.run
+    run = data.run
     if not run.history:
         said = "its members were trained apart" if run.settings.model == ENSEMBLE else "it was not trained here"
         return section("Training", f"This run has no history: {said}.", name="training")

@@ -1,6 +1,7 @@
 """Runs: fitting one, what it can do, and its folder on disk."""
 
 from staypositive.run.checkpoint import DEFAULT_EVERY, Checkpoint
+from staypositive.run.commands import train_command
 from staypositive.run.ensembles import CHOICES as ENSEMBLE_CHOICES
 from staypositive.run.ensembles import MOST_FACTS as ENSEMBLE_FACTS
 from staypositive.run.ensembles import build_ensemble, most_tries
@@ -45,5 +46,6 @@ __all__ = [
     "require_writable",
     "sampled_report",
     "settings_for",
+    "train_command",
     "training_task",
 ]

@@ -16,6 +16,7 @@ from staypositive.inference import Predictor
 from staypositive.models import BilinearModel, build_model
 from staypositive.probability import Calibrator, FeatureCalibrator, find_calibrator, fit_calibrator
 from staypositive.run.answers import Answers
+from staypositive.run.commands import commands
 from staypositive.run.folder import WEIGHTS, RunParts, load_parts, save_parts, save_results
 from staypositive.run.measuring import (
     best_calibrator,
@@ -256,6 +257,10 @@ class Run(Answers):
     def save_results(self, folder: str | os.PathLike[str]) -> None:
         """Write metrics and calibrator to the folder that the run was read from; all else there stays as it is."""
         save_results(folder, self.metrics, self.calibrator, {WEIGHTS: self.hashes.get(WEIGHTS, "")})
+
+    def commands(self) -> list[str]:
+        """Return the commands that make the run again."""
+        return commands(self)
 
 
 @checked

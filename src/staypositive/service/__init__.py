@@ -4,8 +4,4 @@ from staypositive.service.app import create_app
 from staypositive.service.limits import Limits
 from staypositive.service.server import serve
 
-__all__ = [
-    "Limits",
-    "create_app",
-    "serve",
-]
+__all__ = ["Limits", "create_app", "serve"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -13,15 +14,18 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from staypositive.errors import InputError, UnknownLabelError
 from staypositive.run import Run
-from staypositive.service.batching import BusyError, Lane, OutOfTimeError, QuestionLane
-from staypositive.service.guard import Guard, failure
+from staypositive.service.batching import BatchQueue, WorkQueue
+from staypositive.service.guard import LOOPBACK, Guard, failure
 from staypositive.service.limits import Limits
 from staypositive.service.metrics import Metrics
-from staypositive.service.pages import build_pages
-from staypositive.service.query_service import Desk
+from staypositive.service.query_service import QueryService
 from staypositive.service.routes import build_router
 from staypositive.service.schemas import State
 from staypositive.version import __version__
+
+_KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_PLACES = {"index.html": "/", "docs.html": "/docs"}
+_CODES = {404: "not_found", 405: "method", 413: "too_large", 503: "busy"}
 
 
 def create_app(
@@ -33,34 +37,42 @@ def create_app(
     names, and to `hosts`, are answered.
     """
     limits = limits or Limits()
-    desk, metrics = Desk(run), Metrics()
-    questions, work = QuestionLane(desk, limits), Lane("work", limits)
+    service, metrics = QueryService(run, limits.body_bytes), Metrics()
+    questions, work = BatchQueue(service, limits), WorkQueue("work", limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.warming = asyncio.create_task(questions.run(desk.warm))
+        app.state.warming = asyncio.create_task(questions.run(service.warm))
         yield
         questions.close()
         work.close()
 
+    summary = f"Answers from a {run.settings.model} trained on {run.graph.name}, with probabilities."
     app = FastAPI(
-        title="staypositive",
-        version=__version__,
-        summary=f"Answers from a {run.settings.model} trained on {run.graph.name}, with probabilities.",
-        docs_url=None,
-        redoc_url=None,
-        lifespan=lifespan,
+        title="staypositive", version=__version__, summary=summary, docs_url=None, redoc_url=None, lifespan=lifespan
     )
-    app.include_router(build_router(desk, questions, work))
-    app.include_router(build_pages())
+    app.include_router(build_router(service, questions, work))
+    for file in sorted((Path(__file__).parent / "assets").iterdir()):
+        place = _PLACES.get(file.name, f"/assets/{file.name}")
+        app.get(place, include_in_schema=False)(_page(file))
     _add_checks(app, questions, work, metrics)
     _add_errors(app)
     paths = {path for route in app.routes if (path := getattr(route, "path", ""))}
-    app.add_middleware(Guard, limits=limits, metrics=metrics, token=token, hosts=hosts, paths=paths)
+    app.add_middleware(Guard, limits=limits, metrics=metrics, token=token, hosts=LOOPBACK.union(hosts), paths=paths)
     return app
 
 
-def _add_checks(app: FastAPI, questions: QuestionLane, work: Lane, metrics: Metrics) -> None:
+def _page(path: Path) -> Callable[[], Awaitable[Response]]:
+    """Return the endpoint of one file, which is read once: there is no path to wander off on."""
+    content, kind = path.read_bytes(), f"{_KINDS[path.suffix]}; charset=utf-8"
+
+    async def page() -> Response:
+        return Response(content, headers={"content-type": kind, "cache-control": "no-cache"})
+
+    return page
+
+
+def _add_checks(app: FastAPI, questions: BatchQueue, work: WorkQueue, metrics: Metrics) -> None:
     @app.get("/health", tags=["checks"])
     async def health() -> State:
         """The process lives."""
@@ -93,24 +105,16 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(InputError)
     async def bad_input(_: Request, error: InputError) -> JSONResponse:
         if isinstance(error, UnknownLabelError):
-            return JSONResponse(failure(f"unknown_{error.kind}", str(error), error.suggestions), 404)
-        return JSONResponse(failure("bad_request", str(error)), 400)
+            return failure(404, f"unknown_{error.kind}", str(error), error.suggestions)
+        return failure(400, "bad_request", str(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        found = error.errors()
-        said = "; ".join(f"{'.'.join(str(p) for p in one['loc'][1:]) or 'body'}: {one['msg']}" for one in found[:5])
-        return JSONResponse(failure("invalid", said), 422)
+        found = error.errors()[:5]
+        said = "; ".join(f"{'.'.join(str(p) for p in one['loc'][1:]) or 'body'}: {one['msg']}" for one in found)
+        return failure(422, "invalid", said)
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> JSONResponse:
-        code = {404: "not_found", 405: "method", 413: "too_large"}.get(error.status_code, "http")
-        return JSONResponse(failure(code, error.detail), error.status_code, headers=error.headers)
-
-    @app.exception_handler(BusyError)
-    async def busy(_: Request, __: BusyError) -> JSONResponse:
-        return JSONResponse(failure("busy", "too many requests wait; try again"), 503, headers={"retry-after": "1"})
-
-    @app.exception_handler(OutOfTimeError)
-    async def late(_: Request, __: OutOfTimeError) -> JSONResponse:
-        return JSONResponse(failure("timeout", "this took too long; ask for less"), 504)
+        headers = dict(error.headers) if error.headers else None
+        return failure(error.status_code, _CODES.get(error.status_code, "http"), error.detail, headers=headers)

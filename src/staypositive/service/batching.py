@@ -1,4 +1,4 @@
-"""Lanes to the model: one thread each, so that what waits is counted and can be answered together."""
+"""Queues before the model: one thread each, so that what waits is counted and can be answered together."""
 
 from __future__ import annotations
 
@@ -6,23 +6,18 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, TypeVar
 
-from staypositive.service.limits import Limits
-from staypositive.service.query_service import Desk, Job, Record
+from starlette.exceptions import HTTPException
+
+from staypositive.service.limits import DEADLINE, Limits
+from staypositive.service.query_service import QueryService, Question, Record
 
 T = TypeVar("T")
 
 
-class BusyError(Exception):
-    """More requests wait than may."""
-
-
-class OutOfTimeError(Exception):
-    """A request's time is over; raised inside its own work, between two pieces of it."""
-
-
-class Lane:
+class WorkQueue:
     """One worker thread and a bounded queue before it."""
 
     def __init__(self, name: str, limits: Limits) -> None:
@@ -30,55 +25,48 @@ class Lane:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"staypositive-{name}")
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Do some work in the lane's thread; a request that is given up while it waits is never begun."""
-        if self.waiting >= self.limits.waiting:
-            raise BusyError
+        """Do some work in the queue's thread; a request that is given up while it waits is never begun."""
+        self._require_room(self.waiting)
         self.waiting += 1
+        context = copy_context()
+        context.run(DEADLINE.set, time.monotonic() + self.limits.seconds)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, work, *arguments)
         finally:
             self.waiting -= 1
 
-    def deadline(self) -> Callable[[int], None]:
-        """Return a progress callback that stops work whose time is over."""
-        end = time.monotonic() + self.limits.seconds
-
-        def tick(_: int) -> None:
-            if time.monotonic() > end:
-                raise OutOfTimeError
-
-        return tick
+    def _require_room(self, waiting: int) -> None:
+        if waiting >= self.limits.waiting:
+            raise HTTPException(503, "too many requests wait; try again", headers={"retry-after": "1"})
 
     def close(self) -> None:
-        """Let the thread end."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class QuestionLane(Lane):
-    """A lane whose waiting questions are answered together: the busier it is, the larger the matrix product."""
+class BatchQueue(WorkQueue):
+    """A queue whose waiting questions are answered together: the busier it is, the larger the matrix product."""
 
-    def __init__(self, desk: Desk, limits: Limits) -> None:
+    def __init__(self, service: QueryService, limits: Limits) -> None:
         super().__init__("questions", limits)
-        self.desk, self.batches, self.answered = desk, 0, 0
-        self._jobs: list[tuple[Job, asyncio.Future[list[Record]]]] = []
+        self.service, self.batches, self.answered = service, 0, 0
+        self._questions: list[tuple[Question, asyncio.Future[list[Record]]]] = []
         self._drain: asyncio.Task[None] | None = None
 
-    async def ask(self, job: Job) -> list[Record]:
+    async def ask(self, question: Question) -> list[Record]:
         """Answer one question, with all others that wait."""
-        if len(self._jobs) + self.waiting >= self.limits.waiting:
-            raise BusyError
+        self._require_room(len(self._questions) + self.waiting)
         mine: asyncio.Future[list[Record]] = asyncio.get_running_loop().create_future()
-        self._jobs.append((job, mine))
+        self._questions.append((question, mine))
         if self._drain is None or self._drain.done():
             self._drain = asyncio.create_task(self._answer_waiting())
         return await mine
 
     async def _answer_waiting(self) -> None:
-        while self._jobs:
-            taken = [(job, future) for job, future in self._jobs if not future.done()]
-            self._jobs = []
+        while self._questions:
+            taken = [(question, future) for question, future in self._questions if not future.done()]
+            self._questions = []
             try:
-                answers: list[Any] = await self.run(self.desk.answer_all, [job for job, _ in taken])
+                answers: list[Any] = await self.run(self.service.answer_all, [question for question, _ in taken])
             except Exception as error:  # whatever it is, those who wait must hear of it
                 answers = [error] * len(taken)
             self.batches, self.answered = self.batches + 1, self.answered + len(taken)

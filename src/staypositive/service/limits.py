@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+import math
+import time
+from contextvars import ContextVar
 from dataclasses import dataclass
 
-MOST_LABEL = 1000
-"""Characters of a label."""
-MOST_TOP = 1000
-"""Answers of one query."""
-MOST_QUERIES = 1000
-"""Queries or triples of one batch."""
-MOST_ROWS = 50_000
-"""Answers of one batch: queries × top."""
-MOST_QUICK = 2_000
-"""Answers of a batch that goes the way of single questions; larger ones wait with long work, and hold nobody up."""
-MOST_CANDIDATES = 10_000
-MOST_SUPPORT = 100
+MOST_LABEL = 1000  # characters of a label
+MOST_TOP = 1000  # answers of one query
+MOST_QUERIES = 1000  # queries or triples of one batch
+MOST_ROWS = 50_000  # answers of one batch: queries × top
+MOST_QUICK = 2_000  # answers of a batch that waits with single questions; larger ones wait with long work
+MOST_CANDIDATES = 10_000  # labels that answers are chosen from
+MOST_SUPPORT = 100  # supporting facts of one triple
 MOST_NEIGHBOURS = 60
-MOST_RELATIONS = 20
-"""Relations of one discovery."""
-MOST_PAIRS = 50_000_000
-"""Pairs of domain × range that one discovery may judge."""
-MOST_SAMPLES = 100_000
-"""Triples that a census draws of each relation."""
-MOST_SCORED = 20_000_000
-"""Triples that a census draws in all."""
-MOST_HEAD = 2**16
-"""Bytes of a request's head."""
+MOST_RELATIONS = 20  # relations of one discovery
+MOST_PAIRS = 50_000_000  # pairs of domain × range that one discovery may judge
+MOST_SAMPLES = 100_000  # triples that score statistics draw of each relation
+MOST_SCORED = 20_000_000  # triples that score statistics draw in all
+MOST_HEAD = 2**16  # bytes of a request's head
+DEADLINE: ContextVar[float] = ContextVar("DEADLINE", default=math.inf)
+"""When the time of the request that is being answered is over, by `time.monotonic`."""
 
 
 @dataclass(frozen=True)
@@ -43,3 +38,9 @@ class Limits:
     """Open connections; more are told to come back. Most systems let a process have 1,024 files."""
     idle_seconds: float = 30.0
     """Time from one answer to the whole head of the next request, and from connecting to that of the first."""
+
+
+def stop_if_late(_: int = 0) -> None:
+    """Stop long work between two pieces of it once its time is over: a progress callback."""
+    if time.monotonic() > DEADLINE.get():
+        raise TimeoutError

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import accumulate
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+REQUESTS, SECONDS = "staypositive_requests_total", "staypositive_request_seconds"
 
 
 class Metrics:
@@ -14,7 +16,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.in_flight = 0
-        self._requests: dict[tuple[str, int], int] = defaultdict(int)
+        self._requests: Counter[tuple[str, int]] = Counter()
         self._times: dict[str, list[int]] = defaultdict(lambda: [0] * (len(BOUNDS) + 1))
         self._seconds: dict[str, float] = defaultdict(float)
 
@@ -26,24 +28,20 @@ class Metrics:
 
     def text(self, gauges: Iterable[tuple[str, str, str, float]] = ()) -> str:
         """Return all counts, and gauges given as (name, kind, help, value)."""
-        lines = [
-            "# HELP staypositive_requests_total Requests answered.",
-            "# TYPE staypositive_requests_total counter",
-        ]
+        lines = _header(REQUESTS, "counter", "Requests answered.")
         for (path, status), count in sorted(self._requests.items()):
-            lines.append(f'staypositive_requests_total{{path="{path}",status="{status}"}} {count}')
-        name = "staypositive_request_seconds"
-        lines += [f"# HELP {name} Time from request to answer.", f"# TYPE {name} histogram"]
+            lines.append(f'{REQUESTS}{{path="{path}",status="{status}"}} {count}')
+        lines += _header(SECONDS, "histogram", "Time from request to answer.")
         for path, counts in sorted(self._times.items()):
-            total = 0
-            for bound, count in zip((*map(str, BOUNDS), "+Inf"), counts, strict=True):
-                total += count
-                lines.append(f'{name}_bucket{{path="{path}",le="{bound}"}} {total}')
-            lines += [
-                f'{name}_sum{{path="{path}"}} {self._seconds[path]:.6f}',
-                f'{name}_count{{path="{path}"}} {total}',
-            ]
+            for bound, total in zip((*BOUNDS, "+Inf"), accumulate(counts), strict=True):
+                lines.append(f'{SECONDS}_bucket{{path="{path}",le="{bound}"}} {total}')
+            lines.append(f'{SECONDS}_sum{{path="{path}"}} {self._seconds[path]:.6f}')
+            lines.append(f'{SECONDS}_count{{path="{path}"}} {sum(counts)}')
         in_flight = ("staypositive_requests_in_flight", "gauge", "Requests being answered.", self.in_flight)
-        for gauge, kind, text, value in (in_flight, *gauges):
-            lines += [f"# HELP {gauge} {text}", f"# TYPE {gauge} {kind}", f"{gauge} {value:g}"]
+        for name, kind, text, value in (in_flight, *gauges):
+            lines += [*_header(name, kind, text), f"{name} {value:g}"]
         return "\n".join(lines) + "\n"
+
+
+def _header(name: str, kind: str, text: str) -> list[str]:
+    return [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]

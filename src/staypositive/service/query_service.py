@@ -1,170 +1,172 @@
-"""`Desk`: the verbs of a run with everything kept at hand, as plain calls that a worker thread makes."""
+"""`QueryService`: the verbs of a run with everything kept at hand, as plain calls that a worker thread makes."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+from starlette.responses import JSONResponse
 
+from staypositive import inference
 from staypositive.errors import InputError
 from staypositive.evaluation import sigmoid
 from staypositive.graph import SPLITS
-from staypositive.inference import (
-    Discovery,
-    Explainer,
-    FactIndex,
-    LabelSearch,
-    Query,
-    discover,
-    entry_coverages,
-    explain_triple,
-)
-from staypositive.inference.queries import encode_query
-from staypositive.inference.statistics import score_statistics
+from staypositive.inference import Query, encode_query
 from staypositive.run import Run
-from staypositive.service.limits import MOST_PAIRS, MOST_SCORED
-
-if TYPE_CHECKING:
-    import pandas as pd
+from staypositive.service import limits
+from staypositive.service import schemas as s
+from staypositive.version import __version__
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Record = dict[str, Any]
-MOST_CENSUSES = 32
-COVERAGES = np.arange(1, 100) / 100
+MOST_KEPT = 32
+"""Tables of score statistics that are kept for who asks again."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """One question as it waits for the model."""
+class Question(NamedTuple):
+    """One query as it waits for the model, and how it is to be answered."""
 
     query: Query
-    top: int = 10
-    exclude_known: bool = False
-    exclude_self: bool = False
-    candidates: str | tuple[str, ...] | None = None
-    prior: float | None = None
-
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        """What jobs must share to be answered in one matrix product."""
-        return self.query.missing, self.exclude_known, self.exclude_self, self.candidates
+    options: s.Options = s.Options()
 
 
-class Desk:
-    """A run and the indices over it. Reading is all it does, so threads may share it."""
+class QueryService:
+    """A run and the indices over it. Reading is all it does, so threads may share it.
 
-    def __init__(self, run: Run) -> None:
-        self.run, self.graph, self.predictor = run, run.graph, run.predictor
-        self.facts = FactIndex(run.graph)
-        self.search = LabelSearch(run.graph.entities.labels, self.facts.degrees.tolist())
-        self.support_index = Explainer(self.predictor, self.facts)
-        self._censuses: dict[tuple[float, float | None, int], list[Record]] = {}
+    Verbs that return a schema are endpoints: their signatures and docstrings are the API's.
+    """
+
+    def __init__(self, run: Run, body_bytes: int = limits.Limits.body_bytes) -> None:
+        self.run, self.graph, self.predictor, self.body_bytes = run, run.graph, run.predictor, body_bytes
+        self.index = inference.FactIndex(run.graph)
+        self.search = inference.LabelSearch(run.graph.entities.labels, self.index.degrees.tolist())
+        self.explainer = inference.Explainer(self.predictor, self.index)
+        self._statistics: dict[tuple[float, float | None, int], list[Any]] = {}
 
     def warm(self) -> None:
         """Form what first requests would wait for."""
-        first = self.graph.train.facts[0]
-        head, relation = self.graph.entities[int(first[0])], self.graph.relations[int(first[1])]
-        self.answer_all([Job(Query(head, relation, None), exclude_known=True, candidates="range")])
-        self.similar(head, 1)
+        first = self._triple(self.graph.train.facts[0].tolist())
+        query = Query(first["head"], first["relation"], None)
+        self.answer_all([Question(query, s.Options(exclude_known=True, candidates="range"))])
+        self.similar(first["head"], 1)
         if self.has_sets:
             self.run.conformal  # noqa: B018  # formed and kept
+
+    def about(self) -> s.About:
+        """What is served: graph, model, calibration, and the prior that probabilities assume."""
+        settings, calibrator = self.run.settings, self.run.calibrator
+        return s.About(
+            name=self.graph.name, graph=self.graph.counts(), model=settings.model, objective=settings.objective.name,
+            dim=settings.dim, calibration=calibrator.name if calibrator else None,
+            base_prior=self.predictor.base_prior, prediction_sets=self.has_sets, version=__version__,
+            example=s.Triple(**self._triple(self.graph.train.facts[0].tolist())),
+            limits={"top": limits.MOST_TOP, "queries": limits.MOST_QUERIES, "body_bytes": self.body_bytes},
+        )  # fmt: skip
 
     def prior(self, prior: float | None) -> float:
         """Return the prior that probabilities assume."""
         return self.predictor.base_prior if prior is None else prior
 
-    # -- questions ----------------------------------------------------------------------------------------------
+    def answer_all(self, questions: Sequence[Question], whole: bool = False) -> list[Any]:
+        """Answer questions, those of a kind together; the answer to one that cannot be asked is an `InputError`.
 
-    def answer_all(self, jobs: Sequence[Job]) -> list[list[Record] | InputError]:
-        """Answer questions of many requests, those of a kind together; one that cannot be asked spoils no other."""
-        results: list[list[Record] | InputError] = [[] for _ in jobs]
-        kinds: dict[tuple[Any, ...], list[int]] = {}
-        for place, job in enumerate(jobs):
+        They come from many requests, and none spoils another; if `whole`, nothing is answered beside a wrong one.
+        """
+        results: list[Any] = [[] for _ in questions]
+        kinds: dict[tuple[Any, ...], list[int]] = {}  # what those answered in one matrix product share
+        for place, (query, own) in enumerate(questions):
             try:
-                encode_query(job.query, self.graph)
-                kinds.setdefault(job.kind, []).append(place)
+                encode_query(query, self.graph)
             except InputError as error:
                 results[place] = error
+                if whole:
+                    return results
+            else:
+                kind = query.missing, own.exclude_known, own.exclude_self, own.candidates
+                kinds.setdefault(kind, []).append(place)
         for places in kinds.values():
-            own = [jobs[place] for place in places]
+            answers: Sequence[Any]
             try:
-                answers: Sequence[list[Record] | InputError] = self._answer_kind(own)
+                answers = self._answer_kind([questions[place] for place in places])
             except InputError as error:
-                answers = [error] * len(own)
+                answers = [error] * len(places)
             for place, answer in zip(places, answers, strict=True):
                 results[place] = answer
         return results
 
-    def answer_batch(self, jobs: Sequence[Job]) -> list[list[Record]]:
-        """Answer the questions of one request; the first that cannot be asked ends it, and the rest costs nothing."""
-        answers: list[list[Record]] = []
-        try:
-            for job in jobs:
-                encode_query(job.query, self.graph)
-                answers.append([])
-            for place, found in enumerate(self.answer_all(jobs)):
-                if isinstance(found, InputError):
-                    answers = answers[:place]
-                    raise found
-                answers[place] = found
-        except InputError as error:
-            error.args = (f"query {len(answers)}: {error}",)
-            raise
-        return answers
+    def answer_batch(self, asked: s.BatchIn) -> JSONResponse:
+        """Return the answer to a batch, written in this thread, so that other requests do not wait meanwhile.
 
-    def batch_body(self, jobs: Sequence[Job], prior: float | None) -> bytes:
-        """Return the answer to a batch as it is sent: written here, so that other requests do not wait meanwhile."""
-        answers = {"prior": self.prior(prior), "results": self.answer_batch(jobs)}
-        return json.dumps(answers, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+        The first question that cannot be asked ends it, and the rest costs nothing.
+        """
+        results = self.answer_all([Question(query.query(), asked) for query in asked.queries], whole=True)
+        for place, found in enumerate(results):
+            if isinstance(found, InputError):
+                found.args = (f"query {place}: {found}",)
+                raise found
+        return JSONResponse({"prior": self.prior(asked.prior), "results": results})
 
-    def _answer_kind(self, jobs: Sequence[Job]) -> list[list[Record]]:
-        first = jobs[0]
+    def _answer_kind(self, questions: Sequence[Question]) -> list[list[Record]]:
+        shared = questions[0].options
+        tops = [question.options.top for question in questions]
         found, scores = self.predictor.find(
-            [job.query for job in jobs], top=max(job.top for job in jobs), exclude_known=first.exclude_known,
-            exclude_self=first.exclude_self, candidates=first.candidates,
+            [question.query for question in questions], top=max(tops), exclude_known=shared.exclude_known,
+            exclude_self=shared.exclude_self, candidates=shared.candidates,
         )  # fmt: skip
-        records = self.records(found[:, 2:], scores)
-        cuts = np.searchsorted(found[:, 0], np.arange(len(jobs) + 1)).tolist()
+        shifts = np.array([self._shift(question.options.prior) for question in questions])
+        records = self._records(found[:, 2:], scores, shifts[found[:, 0]], found[:, 1] + 1)
+        starts = np.searchsorted(found[:, 0], np.arange(len(questions) + 1)).tolist()
         return [
-            self._at_prior(records[start : min(stop, start + job.top)], job.prior)
-            for job, start, stop in zip(jobs, cuts[:-1], cuts[1:], strict=True)
+            records[start : min(stop, start + top)]
+            for start, stop, top in zip(starts[:-1], starts[1:], tops, strict=True)
         ]
 
-    def records(self, triples: Ints, scores: NDArray[np.float64]) -> list[Record]:
-        """Return triples by label with log-odds at the run's own prior, score and whether known; no ranks yet."""
-        entities, relations = self.graph.entities, self.graph.relations
-        log_odds = self.predictor.triple_logits(triples, scores).tolist()
-        columns = zip(
-            triples.tolist(), log_odds, scores.tolist(), self.predictor.is_known(triples).tolist(), strict=True
+    def _shift(self, prior: float | None) -> float:
+        """Return what another prior adds to log-odds."""
+        return float(self.predictor.at_prior(np.zeros(1), prior)[0])
+
+    def _triple(self, ids: Sequence[int]) -> Record:
+        """Return a triple given by ids by its labels."""
+        entities, (head, relation, tail) = self.graph.entities, ids
+        return {"head": entities[head], "relation": self.graph.relations[relation], "tail": entities[tail]}
+
+    def _records(self, triples: Ints, scores: Floats, shift: Floats | float, ranks: Ints | None = None) -> list[Any]:
+        """Return triples by label with all that the model says of them, in the order given; `ranks` are 1, 2, ..."""
+        log_odds = self.predictor.triple_logits(triples, scores) + shift
+        columns = {
+            "rank": np.arange(1, len(triples) + 1) if ranks is None else ranks, "probability": sigmoid(log_odds),
+            "log_odds": log_odds, "score": scores, "known": self.predictor.is_known(triples),
+        }  # fmt: skip
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [
+            {**self._triple(ids), **dict(zip(columns, row, strict=True)), "entry_coverage": None}
+            for ids, row in zip(triples.tolist(), rows, strict=True)
+        ]
+
+    def score(self, asked: s.ScoreIn) -> s.Triples:
+        """Judge whole triples: probability, log-odds, score, and whether each is known."""
+        queries = [Query(one.head, one.relation, one.tail) for one in asked.triples]
+        ids = np.array([encode_query(query, self.graph) for query in queries], dtype=np.int64)
+        ones = np.ones(len(ids), dtype=np.int64)
+        triples = self._records(ids, self.predictor.score(ids), self._shift(asked.prior), ones)
+        return s.Triples(prior=self.prior(asked.prior), triples=triples)
+
+    def explain(self, asked: s.ExplainIn) -> s.Explanation:
+        """The training facts that support a triple most.
+
+        A fact's support is how far a small training step that raises its score would raise the triple's: the product
+        of both scores' gradients in the rows they share, over that of the triple with itself.
+        """
+        found = inference.explain_triple(
+            self.predictor, self.explainer, asked.head, asked.relation, asked.tail, asked.top
         )
-        return [
-            {"head": entities[h], "relation": relations[r], "tail": entities[t], "log_odds": odds, "score": score,
-             "known": known}
-            for (h, r, t), odds, score, known in columns
-        ]  # fmt: skip
-
-    def _at_prior(self, records: list[Record], prior: float | None) -> list[Record]:
-        """Number answers, and give them the probability that they have at a prior."""
-        odds = self.predictor.at_prior(np.array([record["log_odds"] for record in records]), prior)
-        chances = sigmoid(odds).tolist()
-        return [
-            record | {"rank": rank, "log_odds": own, "probability": chance, "entry_coverage": None}
-            for rank, (record, own, chance) in enumerate(zip(records, odds.tolist(), chances, strict=True), 1)
-        ]
-
-    def judge(self, triples: Sequence[tuple[str, str, str]], prior: float | None) -> list[Record]:
-        """Return what the model says of whole triples, in the order given."""
-        ids = np.array([encode_query(Query(*triple), self.graph) for triple in triples], dtype=np.int64)
-        return [
-            record | {"rank": 1} for record in self._at_prior(self.records(ids, self.predictor.score(ids)), prior)
-        ]
-
-    # -- prediction sets --------------------------------------------------------------------------------------------
+        return s.Explanation(facts=_rows(found))
 
     @cached_property
     def has_sets(self) -> bool:
@@ -174,130 +176,123 @@ class Desk:
         except InputError:
             return False
 
-    def entries(self, query: Query, per_relation: bool = True) -> NDArray[np.float64]:
+    def _entries(self, query: Query, per_relation: bool = True) -> Floats:
         """Return the coverage above which sets hold each entity."""
-        return entry_coverages(self.predictor, self.run.conformal, query, per_relation=per_relation)
+        return inference.entry_coverages(self.predictor, self.run.conformal, query, per_relation=per_relation)
 
-    def with_coverages(self, job: Job) -> tuple[list[Record], list[int] | None]:
+    def with_coverages(self, question: Question) -> tuple[list[Record], list[int] | None]:
         """Answer one question, with the coverages at which sets hold each answer, and the sets' sizes at 1–99%.
 
         Without held-out facts enough there are neither.
         """
-        (answers,) = self.answer_all([job])
+        (answers,) = self.answer_all([question])
         if isinstance(answers, InputError):
             raise answers
         if not self.has_sets:
             return answers, None
-        entries = self.entries(job.query)
-        side = job.query.missing
+        entries = self._entries(question.query)
         for record in answers:
-            entry = float(entries[self.graph.entities.id(record[side])])
-            record["entry_coverage"] = entry if np.isfinite(entry) else None
-        return answers, np.searchsorted(np.sort(entries), COVERAGES, side="left").tolist()
+            entry = float(entries[self.graph.entities.id(record[question.query.missing])])
+            record["entry_coverage"] = entry if math.isfinite(entry) else None
+        return answers, np.searchsorted(np.sort(entries), np.arange(1, 100) / 100).tolist()
 
-    def prediction_set(
-        self, query: Query, coverage: float, per_relation: bool, top: int, prior: float | None
-    ) -> tuple[int, list[Record]]:
-        """Return the size of an prediction set and its most likely answers."""
-        entries = self.entries(query, per_relation)
+    def prediction_set(self, asked: s.PredictionSetIn) -> s.PredictionSet:
+        """Give new answers of (h, r, ?) or (?, r, t) that hold the true one with the probability `coverage`."""
+        query = asked.query()
+        entries = self._entries(query, asked.per_relation)
         found, scores = self.predictor.find([query], top=len(entries), exclude_known=True)
         entered = entries[found[:, 2 if query.missing == "head" else 4]]
-        inside = np.flatnonzero(entered < coverage)
-        best = inside[:top]
-        records = self._at_prior(self.records(found[best, 2:], scores[best]), prior)
-        for record, entry in zip(records, entered[best].tolist(), strict=True):
-            record["entry_coverage"] = entry
-        return len(inside), records
+        inside = np.flatnonzero(entered < asked.coverage)
+        best = inside[: asked.top]
+        answers = self._records(found[best, 2:], scores[best], self._shift(asked.prior))
+        for answer, entry in zip(answers, entered[best].tolist(), strict=True):
+            answer["entry_coverage"] = entry
+        prior = self.prior(asked.prior)
+        return s.PredictionSet(coverage=asked.coverage, prior=prior, size=len(inside), answers=answers)
 
-    # -- entities -----------------------------------------------------------------------------------------------
+    def entities(self, search: s.Search = "", top: s.Top = 10) -> s.Entities:
+        """Find entities by what is typed of their labels; without a text, the best connected ones."""
+        degrees = self.index.degrees
+        ids = self.search.find(search, top) if search.strip() else np.argsort(-degrees, kind="stable")[:top].tolist()
+        return s.Entities(entities=[s.Entity(entity=self.graph.entities[i], facts=int(degrees[i])) for i in ids])
 
-    def entities(self, typed: str, top: int) -> list[Record]:
-        """Return the entities whose labels hold a text; the best connected ones for an empty text."""
-        found = (
-            self.search.find(typed, top)
-            if typed.strip()
-            else np.argsort(-self.facts.degrees, kind="stable")[:top].tolist()
-        )
-        return [{"entity": self.graph.entities[i], "facts": int(self.facts.degrees[i])} for i in found]
+    def similar(self, entity: s.EntityName, top: s.Top = 10) -> s.Similar:
+        """The entities whose rows point the same way, by cosine."""
+        return s.Similar(entities=_rows(self.predictor.similar(entity, top)))
 
-    def similar(self, entity: str, top: int) -> list[Record]:
-        """Return the entities most like one."""
-        return _rows(self.predictor.similar(entity, top))
-
-    def facts_of(self, entity: str, relation: str | None, top: int) -> tuple[int, list[Record]]:
-        """Return how many facts an entity has, and some of them."""
-        rows = self.facts.rows_of(self.graph.entities.id(entity))
+    def facts(self, entity: s.EntityName, relation: s.Label | None = None, top: s.Top = 100) -> s.Facts:
+        """What the graph states of an entity, as head or as tail, with the split that states it."""
+        rows, facts = self.index.rows_of(self.graph.entities.id(entity)), self.index.facts
         if relation is not None:
-            rows = rows[self.facts.facts[rows, 1] == self.graph.relations.id(relation)]
-        rows = rows[np.argsort(self.facts.facts[rows, 1], kind="stable")]
-        return len(rows), [
-            self.fact(self.facts.facts[row]) | {"split": SPLITS[self.facts.splits[row]]} for row in rows[:top]
+            rows = rows[facts[rows, 1] == self.graph.relations.id(relation)]
+        rows = rows[np.argsort(facts[rows, 1], kind="stable")]
+        found: list[Any] = [
+            {**self._triple(facts[row].tolist()), "split": SPLITS[self.index.splits[row]]} for row in rows[:top]
         ]
+        return s.Facts(total=len(rows), facts=found)
 
-    def fact(self, fact: Ints) -> Record:
-        """Return a fact given by ids by its labels."""
-        head, relation, tail = fact.tolist()
-        graph = self.graph
-        return {"head": graph.entities[head], "relation": graph.relations[relation], "tail": graph.entities[tail]}
+    def neighbourhood(
+        self, entity: s.EntityName, top: Annotated[int, Field(ge=1, le=limits.MOST_NEIGHBOURS)] = 20
+    ) -> s.Neighbourhood:
+        """The entity, its best-connected neighbours, relations in turn, and the facts among them."""
+        found = self.index.neighbourhood(self.graph.entities.id(entity), top)
+        places = {entity: place for place, entity in enumerate(found.entities.tolist())}
+        edges = [(places[h], self.graph.relations[r], places[t]) for h, r, t in found.facts.tolist()]
+        return s.Neighbourhood(
+            entities=[self.graph.entities[i] for i in places], edges=edges, left_out=found.left_out
+        )
 
-    def neighbourhood(self, entity: str, top: int) -> Record:
-        """Return the small graph around an entity."""
-        found = self.facts.neighbourhood(self.graph.entities.id(entity), top)
-        places = {int(entity): place for place, entity in enumerate(found.entities)}
-        return {
-            "entities": [self.graph.entities[i] for i in found.entities.tolist()],
-            "edges": [(places[h], self.graph.relations[r], places[t]) for h, r, t in found.facts.tolist()],
-            "left_out": found.left_out,
-        }
-
-    def support(self, head: str, relation: str, tail: str, top: int) -> list[Record]:
-        """Return the training facts that support a triple most."""
-        return _rows(explain_triple(self.predictor, self.support_index, head, relation, tail, top))
-
-    # -- relations ----------------------------------------------------------------------------------------------
+    def relations(self) -> s.Relations:
+        """All relations with their facts, and the sizes of their training domain and range."""
+        return self._relations
 
     @cached_property
-    def relations(self) -> list[Record]:
-        """Every relation with its facts, and the sizes of its training domain and range."""
-        facts = np.bincount(self.facts.facts[:, 1], minlength=len(self.graph.relations)).tolist()
-        heads, tails = (
-            np.bincount(np.unique(self.graph.train.facts[:, [1, side]], axis=0)[:, 0], minlength=len(facts)).tolist()
-            for side in (0, 2)
-        )
-        names = self.graph.relations.labels
-        return [
-            {"relation": names[i], "facts": facts[i], "heads": heads[i], "tails": tails[i]} for i in range(len(names))
+    def _relations(self) -> s.Relations:
+        n, train = len(self.graph.relations), self.graph.train.facts
+        columns = [self.index.facts[:, 1], *(np.unique(train[:, [1, side]], axis=0)[:, 0] for side in (0, 2))]
+        counts = zip(*(np.bincount(column, minlength=n).tolist() for column in columns), strict=True)
+        found = [
+            s.Relation(relation=label, facts=facts, heads=heads, tails=tails)
+            for label, (facts, heads, tails) in zip(self.graph.relations, counts, strict=True)
         ]
+        return s.Relations(relations=found)
 
-    def score_statistics(
-        self, threshold: float, prior: float | None, samples: int, tick: Callable[[int], None]
-    ) -> list[Record]:
-        """Return the moments of all triples by relation, kept for who asks again; `tick` may stop it in between."""
-        drawn = samples * len(self.graph.relations)
-        if drawn > MOST_SCORED:
-            raise InputError(f"samples × relations is at most {MOST_SCORED:,}, got {drawn:,}; ask for fewer samples")
+    def stats(
+        self,
+        threshold: s.Probability = 0.5,
+        prior: s.Prior = None,
+        samples: Annotated[int, Field(ge=1, le=limits.MOST_SAMPLES)] = 10_000,
+    ) -> s.ScoreStatistics:
+        """Mean and standard deviation of all |E|² scores of each relation, exactly; how many are likely."""
+        drawn, most = samples * len(self.graph.relations), limits.MOST_SCORED
+        if drawn > most:
+            raise InputError(f"samples × relations is at most {most:,}, got {drawn:,}; ask for fewer samples")
         asked = threshold, prior, samples
-        if asked not in self._censuses:
-            found = score_statistics(self.predictor, threshold=threshold, prior=prior, samples=samples, progress=tick)
-            if len(self._censuses) >= MOST_CENSUSES:
-                self._censuses.clear()
-            self._censuses[asked] = _rows(found)
-        return self._censuses[asked]
+        if asked not in self._statistics:
+            found = inference.score_statistics(
+                self.predictor, threshold=threshold, prior=prior, samples=samples, progress=limits.stop_if_late
+            )
+            if len(self._statistics) >= MOST_KEPT:
+                self._statistics.clear()
+            self._statistics[asked] = _rows(found)
+        rows = self._statistics[asked]
+        return s.ScoreStatistics(threshold=threshold, prior=self.prior(prior), samples=samples, rows=rows)
 
-    def discover(
-        self, names: Sequence[str], least: float, prior: float | None, top: int, tick: Callable[[int], None]
-    ) -> list[Record]:
-        """Return new triples of some relations, most likely first; `tick` may stop the search between relations."""
-        wanted = dict.fromkeys(self.graph.relations.id(name) for name in names)
-        pairs = sum(self.relations[i]["heads"] * self.relations[i]["tails"] for i in wanted)
-        if pairs > MOST_PAIRS:
-            raise InputError(f"that is {pairs:,} pairs, and {MOST_PAIRS:,} are the most; ask for fewer relations")
-        found = discover(
-            self.predictor, min_probability=least, prior=prior, relations=wanted, most=top, progress=tick
-        )
-        best = reduce(lambda before, now: before.merged(now, top), found, Discovery.nothing(-1))
-        return self._at_prior(self.records(best.triples, best.scores), prior)
+    def discover(self, asked: s.DiscoverIn) -> s.Triples:
+        """New triples of some relations that reach a probability, most likely first."""
+        wanted = dict.fromkeys(self.graph.relations.id(name) for name in asked.relations)
+        relations, most = self._relations.relations, limits.MOST_PAIRS
+        pairs = sum(relations[i].heads * relations[i].tails for i in wanted)
+        if pairs > most:
+            raise InputError(f"that is {pairs:,} pairs, and {most:,} are the most; ask for fewer relations")
+        found = inference.discover(
+            self.predictor, min_probability=asked.min_probability, prior=asked.prior, relations=wanted,
+            most=asked.top, progress=limits.stop_if_late,
+        )  # fmt: skip
+        best = reduce(lambda before, now: before.merged(now, asked.top), found, inference.Discovery.nothing(-1))
+        triples = self._records(best.triples, best.scores, self._shift(asked.prior))
+        return s.Triples(prior=self.prior(asked.prior), triples=triples)
 
 
-def _rows(frame: pd.DataFrame) -> list[Record]:
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+def _rows(frame: Any) -> Any:
+    return frame.to_dict("records")

@@ -12,8 +12,8 @@ from staypositive.errors import InputError
 from staypositive.files import write_atomic
 from staypositive.reports.charts import Point, Series, dot_chart, line_chart
 from staypositive.reports.html import Html, figure, join, number, percent, section, table, tag
-from staypositive.reports.provenance import train_command
 from staypositive.reports.report import page
+from staypositive.run import train_command
 from staypositive.training import MONITORS
 from staypositive.tuning.search import Tuned, optuna
 from staypositive.tuning.space import Range

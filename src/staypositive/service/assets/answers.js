@@ -45,7 +45,7 @@ export class Answers {
       item.classList.toggle("inset", answer.entry_coverage !== null && coverage / 100 > answer.entry_coverage);
     }
     const size = this.sizes?.[coverage - 1];
-    $("coverage-note").textContent = size === undefined ? "Answer sets need an open head or tail, and held-out facts."
+    $("coverage-note").textContent = size === undefined ? "Prediction sets need an open head or tail, and held-out facts."
       : size === 0 ? "No new answer is likely enough: the set is empty."
       : `${count(size)} new ${size === 1 ? "answer" : "answers"} hold the true, yet unknown one this often.`;
     $("coverage").closest(".dial").classList.toggle("off", size === undefined);
@@ -58,7 +58,7 @@ export class Answers {
     const box = el("div", { class: "support" }, el("p", { class: "quiet" }, "Looking …"));
     item.append(box);
     try {
-      const { facts } = await post("support", { head, relation, tail, top: 6 });
+      const { facts } = await post("explain", { head, relation, tail, top: 6 });
       const most = Math.max(...facts.map((fact) => fact.support), 1e-9);
       box.replaceChildren(el("ol", {}, ...facts.map((fact) => el("li", {}, this.sentence(fact),
         bar(fact.support / most), el("span", { class: "number" }, fact.support.toFixed(2))))),

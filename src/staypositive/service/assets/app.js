@@ -1,11 +1,11 @@
 // The explorer: the address's hash is the state; every view follows from it.
 import { get } from "./api.js";
 import { Answers } from "./answers.js";
-import { showCensus } from "./census.js";
 import { combobox } from "./combobox.js";
 import { $, count, el, percent } from "./dom.js";
 import { logit, sigmoid } from "./odds.js";
 import { showEntity } from "./panel.js";
+import { showStats } from "./stats.js";
 
 const PARTS = ["head", "relation", "tail"];
 const PAGE = 15;
@@ -148,7 +148,7 @@ function openPart(open) {
   go(change);
 }
 
-const recount = () => { if ($("census").open) showCensus(priorNow(), answers); };
+const recount = () => { if ($("stats").open) showStats(priorNow(), answers); };
 
 let later = 0;
 function dial(change) {
@@ -170,7 +170,7 @@ function wire() {
   $("prior-auto").addEventListener("click", () => { dial({ prior: null }); recount(); });
   $("prior-base").addEventListener("click", () => { dial({ prior: about.base_prior }); recount(); });
   $("coverage").addEventListener("input", (event) => dial({ coverage: Number(event.target.value) }));
-  $("census").addEventListener("toggle", recount);
+  $("stats").addEventListener("toggle", recount);
   $("more").addEventListener("click", () => { shown = Math.min(about.limits.top, shown * 3); ask(); });
   $("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true));
   addEventListener("hashchange", render);

@@ -2,10 +2,10 @@
 import { get, post } from "./api.js";
 import { $, count, el, percent, svg } from "./dom.js";
 
-export async function showCensus(prior, answers) {
-  const body = $("census-body");
+export async function showStats(prior, answers) {
+  const body = $("stats-body");
   try {
-    const { rows, threshold } = await get("census", { prior, threshold: 0.5 });
+    const { rows, threshold } = await get("stats", { prior, threshold: 0.5 });
     const own = rows.filter((row) => row.relation !== "(all)");
     const low = Math.min(0, ...own.map((row) => row.mean - 2 * row.std));
     const high = Math.max(0, ...own.map((row) => row.mean + 2 * row.std));
