@@ -8,13 +8,7 @@ from staypositive.inference.ordering import best_first
 from staypositive.inference.prediction_sets import entry_coverages, measure_prediction_sets, prediction_set
 from staypositive.inference.predictor import Predictor
 from staypositive.inference.queries import Query, encode_query, read_queries
-from staypositive.inference.statistics import (
-    ExpectedCount,
-    expected_counts,
-    mean_and_std,
-    score_statistics,
-    wilson,
-)
+from staypositive.inference.statistics import ExpectedCount, expected_counts, mean_and_std, score_statistics, wilson
 
 __all__ = [
     "Discovery", "ExpectedCount", "Explainer", "FactIndex", "FoldIn", "LabelSearch", "Neighbourhood", "Predictor",
