@@ -162,6 +162,10 @@ def test_runs_that_do_not_belong_together(runs: list[sp.Run]) -> None:
         sp.fit(runs[0].graph, model="ensemble")
 
 
+def test_the_name_of_ensembles_in_older_runs_is_still_read() -> None:
+    assert sp.Settings.from_dict(sp.Settings().as_dict() | {"model": "joined"}).model == "ensemble"
+
+
 def test_no_validation_facts_no_choice() -> None:
     facts = {
         "train": (("a", "b", "c"), ("r", "r", "r"), ("b", "c", "a")),

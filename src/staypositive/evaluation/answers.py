@@ -48,7 +48,6 @@ class KnownAnswers:
         self._index = AnswerIndex(self._keys(facts), facts[:, column], n_answers or n_entities)
 
     def of(self, queries: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the answers of queries, as parallel arrays of position in `queries` and answer."""
         return self._index.of(self._keys(queries))
 
     def holds(self, queries: Tensor, answers: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ Floats = NDArray[np.float64]
 
 
 def sigmoid(logits: ArrayLike) -> Floats:
-    """Return the probabilities of log-odds."""
     from scipy.special import expit
 
     return np.asarray(expit(np.asarray(logits, dtype=np.float64)), dtype=np.float64)

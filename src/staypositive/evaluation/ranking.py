@@ -66,11 +66,9 @@ class Ranks:
         return len(self.relations)
 
     def select(self, keep: NDArray[np.bool_]) -> Ranks:
-        """Return the ranks of the queries that the mask keeps."""
         return Ranks(**{field.name: getattr(self, field.name)[keep] for field in fields(self)})
 
     def side(self, side: str) -> Ranks:
-        """Return the ranks of head queries, of tail queries, or of both."""
         if side not in SIDES:
             raise InputError(f"expected a side among {', '.join(SIDES)}, got {side!r}")
         return self if side == "both" else self.select(self.is_tail == (side == "tail"))
@@ -82,12 +80,6 @@ class Ranks:
         if ties not in share:
             raise InputError(f"expected a tie rule among {', '.join(TIES)}, got {ties!r}")
         return 1.0 + better + share[ties] * equal
-
-    @classmethod
-    def concatenate(cls, parts: Iterable[Ranks]) -> Ranks:
-        """Join the ranks of several sets of queries."""
-        parts = list(parts)
-        return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
 
 
 def both_sides(
@@ -122,7 +114,6 @@ class RankingTask:
         self.chunks = [(piece, answers.of(piece), is_tail) for piece, answers, is_tail in chunks]
 
     def rank(self, scorer: AllScorer, progress: Progress | None = None) -> Ranks:
-        """Rank the true answers among all entities."""
         return self.rank_by(partial(_rank_chunk, scorer), progress)
 
     def rank_by(self, count: CountChunk, progress: Progress | None = None) -> Ranks:

@@ -34,10 +34,6 @@ class Explainer:
 
     def __init__(self, predictor: Predictor, facts: FactIndex | None = None) -> None:
         self.predictor, self._facts = predictor, facts or FactIndex(predictor.graph)
-        self._train = predictor.graph.train.facts
-        self._by_relation = np.argsort(self._train[:, 1], kind="stable")
-        ids = np.arange(len(predictor.graph.relations) + 1)
-        self._starts = np.searchsorted(self._train[self._by_relation, 1], ids)
 
     @torch.no_grad()
     def of(self, triple: tuple[int, int, int], top: int = 10) -> tuple[Ints, Floats]:
@@ -59,10 +55,9 @@ class Explainer:
     def _sharing(self, triple: tuple[int, int, int]) -> Ints:
         """Return the training facts that have one of the triple's rows, each once."""
         head, relation, tail = triple
-        same = self._by_relation[self._starts[relation] : self._starts[relation + 1]]
-        near = np.concatenate([self._facts.rows_of(head), self._facts.rows_of(tail)])
-        rows = np.unique(np.concatenate([same, near[near < len(self._train)]]))  # training facts come first
-        facts: Ints = self._train[rows]
+        index, train = self._facts, self.predictor.graph.train.facts
+        rows = np.unique(np.concatenate([index.rows_of(head), index.rows_of_relation(relation), index.rows_of(tail)]))
+        facts: Ints = train[rows[rows < len(train)]]  # training facts come first
         return facts
 
 

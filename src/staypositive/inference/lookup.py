@@ -31,21 +31,24 @@ class Neighbourhood:
 
 
 class FactIndex:
-    """The facts of all splits, looked up by entity in the time that the answer takes."""
+    """The facts of all splits, looked up by entity or relation in the time that the answer takes."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self.facts = graph.facts()
         self.splits = np.repeat(np.arange(len(SPLITS)), [len(graph.split(name).facts) for name in SPLITS])
-        loops = self.facts[:, 0] == self.facts[:, 2]
+        rows, loops = np.arange(len(self.facts)), self.facts[:, 0] == self.facts[:, 2]
         owners = np.concatenate([self.facts[:, 0], self.facts[~loops, 2]])
-        rows = np.concatenate([np.arange(len(self.facts)), np.flatnonzero(~loops)])
-        self._rows = rows[np.argsort(owners, kind="stable")]
-        self.degrees = np.bincount(owners, minlength=len(graph.entities))
-        self._starts = np.concatenate([[0], np.cumsum(self.degrees)])
+        self._by_entity, starts = _grouped(np.concatenate([rows, rows[~loops]]), owners, len(graph.entities))
+        self._entity_starts, self.degrees = starts, np.diff(starts)
+        self._by_relation, self._relation_starts = _grouped(rows, self.facts[:, 1], len(graph.relations))
 
     def rows_of(self, entity: int) -> Ints:
         """Return the rows of `facts` that have the entity as head or tail, ascending."""
-        return np.sort(self._rows[self._starts[entity] : self._starts[entity + 1]])
+        return np.sort(self._by_entity[self._entity_starts[entity] : self._entity_starts[entity + 1]])
+
+    def rows_of_relation(self, relation: int) -> Ints:
+        """Return the rows of `facts` that have the relation, ascending."""
+        return self._by_relation[self._relation_starts[relation] : self._relation_starts[relation + 1]]
 
     def neighbourhood(self, entity: int, most: int) -> Neighbourhood:
         """Return the entity, its `most` best-connected neighbours by relation in turn, and the facts among them.
@@ -64,6 +67,12 @@ class FactIndex:
         near = np.unique(np.concatenate([self.rows_of(one) for one in chosen.tolist()]))
         inside = np.isin(self.facts[near][:, [0, 2]], chosen).all(1)
         return Neighbourhood(chosen, self.facts[near[inside]], max(0, len(distinct) - most))
+
+
+def _grouped(rows: Ints, keys: Ints, n_keys: int) -> tuple[Ints, Ints]:
+    """Return rows sorted by key, and where each key's begin, shape (keys + 1,)."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=n_keys))])
+    return rows[np.argsort(keys, kind="stable")], starts
 
 
 def fold(text: str) -> str:

@@ -173,14 +173,12 @@ class Predictor:
         return high
 
     def score(self, triples: Ints) -> Floats:
-        """Return φ of triples given by ids."""
         with torch.no_grad():
             values = self.scorer.triples(*torch.as_tensor(triples, device=self.scorer.device).unbind(1))
         scores: Floats = values.double().cpu().numpy()
         return scores
 
     def is_known(self, triples: Ints) -> NDArray[np.bool_]:
-        """Return whether each triple is a fact of some split."""
         keys = self.graph.keys(triples)
         place = np.searchsorted(self._known_keys, keys)
         return np.equal(self._known_keys[np.minimum(place, len(self._known_keys) - 1)], keys)
@@ -254,7 +252,6 @@ class Predictor:
 
     @cached_property
     def nonconformity(self) -> Nonconformity:
-        """The nonconformity scores of answers, for prediction sets."""
         return Nonconformity(self.scorer)
 
     @cached_property

@@ -75,7 +75,6 @@ class Limits:
 
 
 def require_top(top: int) -> None:
-    """Refuse anything but a whole number of answers."""
     if not fits(top, int) or top < 1:
         raise InputError(f"top must be a whole number of at least 1, got {top!r:.80}")
 
@@ -106,7 +105,6 @@ class Asking:
 
     @cached_property
     def known(self) -> KnownAnswers:
-        """The answers that facts of any split give."""
         facts = torch.as_tensor(self.graph.facts(), device=self.scorer.device)
         return KnownAnswers(facts, self.column, len(self.graph.entities), len(self.vocabulary))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,8 +34,7 @@ DRAWN = 50_000
 Progress = Callable[[int], Any]
 
 
-@dataclass(frozen=True)
-class Above:
+class Above(NamedTuple):
     """How many of some triples lie above a threshold: estimate and 95% interval."""
 
     estimate: float
@@ -80,10 +79,7 @@ def score_statistics(
     import pandas as pd
     from scipy.stats import norm
 
-    if samples < 1:
-        raise InputError(f"samples must be at least 1, got {samples}")
-    if not 0 < threshold < 1:
-        raise InputError(f"a threshold is a probability between 0 and 1, got {threshold}")
+    _require_sensible(samples, threshold)
     graph = predictor.graph
     by_score = exact or not isinstance(predictor.calibrator, FeatureCalibrator)
     limit, aim = predictor.score_at(threshold, prior) if by_score else math.nan, logit(threshold)
@@ -92,18 +88,25 @@ def score_statistics(
     draw = torch.Generator(predictor.scorer.device).manual_seed(seed)
     rows: list[dict[str, Any]] = []
     for relation, (mean, std) in enumerate(zip(*mean_and_std(predictor), strict=True)):
-        label = graph.relations[relation]
-        row = {"relation": label, "facts": int(facts[relation]), "triples": every, "mean": mean, "std": std}
+        row = {"relation": graph.relations[relation], "facts": int(facts[relation]), "triples": every}
+        row |= {"mean": mean, "std": std}
         if by_score:
             row["normal"] = every * float(norm.sf(limit, mean, std or 1e-12))
-        above = wilson(_hits_in_sample(predictor, relation, aim, prior, samples, draw), samples, every)
-        row |= {"sampled": above.estimate, "low": above.low, "high": above.high}
+        hits = _hits_in_sample(predictor, relation, aim, prior, samples, draw)
+        row |= dict(zip(("sampled", "low", "high"), wilson(hits, samples, every), strict=True))
         if exact:
             row["exact"] = _count_above(predictor, relation, limit)
         rows.append(row)
         if progress is not None:
             progress(1)
     return pd.DataFrame([*rows, _total(rows)])
+
+
+def _require_sensible(samples: int, threshold: float) -> None:
+    if samples < 1:
+        raise InputError(f"samples must be at least 1, got {samples}")
+    if not 0 < threshold < 1:
+        raise InputError(f"a threshold is a probability between 0 and 1, got {threshold}")
 
 
 def _hits_in_sample(

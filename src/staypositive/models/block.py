@@ -100,15 +100,12 @@ class BlockModel(BilinearModel):
         return self.dim * self.table.max_score  # coordinates are independent
 
     def tail_query(self, head_rows: Tensor, relation_rows: Tensor) -> Tensor:
-        """Collect, for each tail block, c · h[head block] · r[relation block]."""
         return self._query(self.table.entity_blocks, (0, 1, 2), head_rows, relation_rows)
 
     def head_query(self, tail_rows: Tensor, relation_rows: Tensor) -> Tensor:
-        """Collect, for each head block, c · t[tail block] · r[relation block]."""
         return self._query(self.table.entity_blocks, (2, 1, 0), tail_rows, relation_rows)
 
     def relation_query(self, head_rows: Tensor, tail_rows: Tensor) -> Tensor:
-        """Collect, for each relation block, c · h[head block] · t[tail block]."""
         return self._query(self.table.relation_blocks, (0, 2, 1), head_rows, tail_rows)
 
     def summands(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
@@ -141,7 +138,6 @@ class BlockModel(BilinearModel):
         return self.scale**2 * torch.stack(parts).sum()
 
     def moduli(self, rows: Tensor) -> Tensor:
-        """Return the moduli of the numbers whose parts the blocks are."""
         if not self.table.numbers:
             return rows.abs()
         blocks = self._blocks(rows)

@@ -211,7 +211,6 @@ class BilinearModel(nn.Module, ABC):
         return (parts * keep).sum(-1) / (1 - self.dropout)
 
     def score(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        """Return φ of triples given by ids."""
         head_rows, tail_rows = self.entity_rows(heads), self.entity_rows(tails)
         scores = self.score_rows(head_rows, self.relation_rows(relations), tail_rows)
         if self.reciprocal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -49,7 +50,6 @@ class Scorer:
         return self._changed(own=self.backward, backward=self.own) if self.model.reciprocal else self
 
     def exact(self) -> Scorer:
-        """Return the scorer in 64 bits."""
         return self if self.is_exact else Scorer(self.model, asked=self.is_asked, exact=True)
 
     def with_entity_rows(self, rows: Tensor) -> Scorer:
@@ -66,11 +66,12 @@ class Scorer:
 
     def triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Return φ of triples given by ids, shape (n,)."""
-        head_rows, tail_rows, score = self.entity_rows[heads], self.entity_rows[tails], self.algebra.score_rows
-        return self._mixed(
-            lambda: score(head_rows, self.relation_rows[relations], tail_rows),
-            lambda: score(tail_rows, self._backward_rows(relations), head_rows),
-        )
+        sides = self.entity_rows[heads], self.entity_rows[tails]
+
+        def score(backward: bool) -> Tensor:
+            return self.algebra.score_rows(sides[backward], self._of(relations, backward), sides[not backward])
+
+        return self._mixed(score)
 
     def tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """Return φ of every tail for each (head, relation), shape (n, |E|): one matrix product."""
@@ -82,11 +83,13 @@ class Scorer:
 
     def relations(self, heads: Tensor, tails: Tensor) -> Tensor:
         """Return φ of every relation for each (head, tail), shape (n, |R|)."""
-        model, head_rows, tail_rows = self.algebra, self.entity_rows[heads], self.entity_rows[tails]
-        return self._mixed(
-            lambda: model.relation_query(head_rows, tail_rows) @ self.relation_rows[: model.n_relations].T,
-            lambda: model.relation_query(tail_rows, head_rows) @ self.relation_rows[model.n_relations :].T,
-        )
+        sides, n = (self.entity_rows[heads], self.entity_rows[tails]), self.model.n_relations
+
+        def score(backward: bool) -> Tensor:
+            queries = self.algebra.relation_query(sides[backward], sides[not backward])
+            return queries @ self.relation_rows[backward * n : (1 + backward) * n].T
+
+        return self._mixed(score)
 
     def pairs(self, heads: Tensor | None, relation: int, tails: Tensor | None) -> Tensor:
         """Return φ of all pairs of heads × tails by one relation, as tails are asked for, shape (heads, tails).
@@ -102,12 +105,12 @@ class Scorer:
 
     def tail_queries(self, heads: Tensor, relations: Tensor) -> Tensor:
         """Return q with φ = q · tail row, for each (head, relation), shape (n, entity width)."""
-        return self._to_tails(self.entity_rows[heads], relations)
+        return self._queries(self.entity_rows[heads], relations, of_tails=True)
 
     def head_queries(self, relations: Tensor, tails: Tensor) -> Tensor:
         """Return q with φ = q · head row, for each (relation, tail), shape (n, entity width)."""
         asked = self.swapped()  # heads are asked for by the backward reading
-        return asked._to_heads(self.entity_rows[tails], relations)
+        return asked._queries(self.entity_rows[tails], relations, of_tails=False)
 
     def queries(self, triples: Tensor, side: str) -> Tensor:
         """Return q with φ = q · row of the `side` ("head" or "tail") of each triple, shape (n, entity width)."""
@@ -116,7 +119,8 @@ class Scorer:
 
     def forms(self, relation: int) -> tuple[LinearMap, LinearMap]:
         """Return what turns head rows into tail queries for a relation, and tail rows into head queries."""
-        return lambda rows: self._to_tails(rows, relation), lambda rows: self._to_heads(rows, relation)
+        of = partial(self._queries, relations=relation)
+        return partial(of, of_tails=True), partial(of, of_tails=False)
 
     def moments(self, relation: int, heads: RowMoments, tails: RowMoments) -> ScoreMoments:
         """Return the moments of a relation's scores over heads × tails, in closed form."""
@@ -130,26 +134,23 @@ class Scorer:
             return own
         return torch.cat([self.own * own, self.backward * model.relation_query(tail_rows, head_rows)], dim=-1)
 
-    def _to_tails(self, rows: Tensor, relations: Tensor | int) -> Tensor:
-        return self._mixed(
-            lambda: self.algebra.tail_query(rows, self.relation_rows[relations]),
-            lambda: self.algebra.head_query(rows, self._backward_rows(relations)),
-        )
+    def _queries(self, rows: Tensor, relations: Tensor | int, of_tails: bool) -> Tensor:
+        """Return the queries for tails that head rows ask, or those for heads that tail rows ask."""
 
-    def _to_heads(self, rows: Tensor, relations: Tensor | int) -> Tensor:
-        return self._mixed(
-            lambda: self.algebra.head_query(rows, self.relation_rows[relations]),
-            lambda: self.algebra.tail_query(rows, self._backward_rows(relations)),
-        )
+        def ask(backward: bool) -> Tensor:
+            query = self.algebra.tail_query if of_tails != backward else self.algebra.head_query
+            return query(rows, self._of(relations, backward))
 
-    def _backward_rows(self, relations: Tensor | int) -> Tensor:
-        return self.relation_rows[relations + self.model.n_relations]
+        return self._mixed(ask)
 
-    def _mixed(self, own: Callable[[], Tensor], backward: Callable[[], Tensor]) -> Tensor:
-        """Return what the asked direction and the other give, each by its weight; one without is not formed."""
-        if not self.backward or not self.own:
-            return own() if self.own else backward()
-        return self.own * own() + self.backward * backward()
+    def _of(self, relations: Tensor | int, backward: bool) -> Tensor:
+        return self.relation_rows[relations + backward * self.model.n_relations]
+
+    def _mixed(self, read: Callable[[bool], Tensor]) -> Tensor:
+        """Return Σ weight · read(is backward) over the two readings of a fact; one without weight is not formed."""
+        if not self.own or not self.backward:
+            return read(not self.own)
+        return self.own * read(False) + self.backward * read(True)
 
     def _changed(self, **attributes: object) -> Scorer:
         other = copy.copy(self)

@@ -21,7 +21,6 @@ CALIBRATORS: dict[str, type[Calibrator]] = {
 
 
 def find_calibrator(name: str) -> type[Calibrator]:
-    """Return a calibrator's class by its name."""
     if name not in CALIBRATORS:
         raise SettingError(f"expected a calibrator among {', '.join(CALIBRATORS)}, got {name!r}")
     return CALIBRATORS[name]
@@ -54,7 +53,6 @@ def fit_calibrator(
 
 
 def calibrator_from_dict(data: dict[str, Any]) -> Calibrator:
-    """Rebuild a calibrator from its JSON form."""
     settings: dict[str, Any] = {key: _frozen(value) for key, value in data.items()}
     name = settings.pop("name", "")
     kind = CALIBRATORS.get("null-logistic" if name == "background-logistic" else name)  # its name in older runs

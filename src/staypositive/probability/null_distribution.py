@@ -56,7 +56,6 @@ class Features:
         return len(self.relations)
 
     def select(self, keep: NDArray[np.bool_]) -> Features:
-        """Return the features of the triples that the mask keeps."""
         return Features(**{field.name: getattr(self, field.name)[keep] for field in fields(self)})
 
     @property
@@ -193,7 +192,6 @@ class Cache(Generic[Key, Value]):
         self._most, self._values = max(16, KEPT_BYTES // bytes_each), dict[Key, Value]()
 
     def get(self, key: Key, form: Callable[[], Value]) -> Value:
-        """Return the value kept for a key, or form it."""
         found = self._values.get(key)
         if found is None:  # held by name too: another thread may clear the store at any time
             found = form()
