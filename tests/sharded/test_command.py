@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from staypositive.training import World
 from typer.testing import CliRunner
 
 import staypositive as sp
@@ -18,6 +17,7 @@ from staypositive.cli import app
 from staypositive.errors import SettingError
 from staypositive.run.folder import RUN
 from staypositive.sharded import fit_sharded, is_first, is_launched
+from staypositive.training import World
 
 TRAIN = ["train", "geo", "--model", "distmult", "--dim", "4", "--epochs", "1", "--batch-size", "4096", "--json"]
 
