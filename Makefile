@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 PYKEEN := .venv/.pykeen
 IO := .venv/.io
 
-.PHONY: demo fuzz test test-portable test-slow test-gpu test-pykeen test-io test-tune test-browser test-package check lint types layers docs format clean
+.PHONY: demo reproduce fuzz test test-portable test-slow test-gpu test-pykeen test-io test-tune test-browser test-package check lint types layers docs format clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -66,6 +66,10 @@ test-browser: $(STAMP)  ## explorer and report in headless Chromium, with pictur
 test-package: $(STAMP)  ## wheel and sdist: what is in them, and the wheel at work in an environment of its own
 	$(BIN)/python -m pytest tests/test_package.py
 
+WHAT ?= all --dry-run
+reproduce: $(STAMP)  ## the paper's experiments: `make reproduce` shows the plan, `make reproduce WHAT=figure1` runs a part
+	$(BIN)/python -m experiments reproduce $(WHAT)  # parts and options: .venv/bin/python -m experiments reproduce --help
+
 FUZZ_CASES ?= 100000
 FUZZED := readers headers columns runs checkpoints shards configs service
 fuzz: $(STAMP)  ## files, folders, settings and requests, mutated: so many cases of each target, in some minutes each
@@ -75,7 +79,7 @@ fuzz: $(STAMP)  ## files, folders, settings and requests, mutated: so many cases
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/vermin --quiet --target=3.10- --eval-annotations --no-tips --violations src scripts tests benchmarks examples
+	$(BIN)/vermin --quiet --target=3.10- --eval-annotations --no-tips --violations src experiments scripts tests examples
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -84,7 +88,7 @@ layers: $(STAMP)
 	$(BIN)/lint-imports
 
 docs: $(STAMP)  ## build the documentation into site/
-	$(BIN)/python scripts/docs_tables.py --check
+	$(BIN)/python -m experiments tables --check
 	$(BIN)/mkdocs build --strict --quiet
 
 check: lint types layers docs test  ## every gate, for people and for CI

@@ -10,11 +10,11 @@ import argparse
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 import staypositive as sp
 from staypositive.cli.console import Console
 from staypositive.evaluation import rank_facts, ranking_metrics
-from staypositive.experiments import write_rows
 from staypositive.graph.knowledge_graph import encode
 from staypositive.models import Scorer
 from staypositive.run.provenance import code_commit, device_name
@@ -85,9 +85,9 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--learning-rate", type=float, default=0.5)
     parser.add_argument("--ridge", type=float, nargs="*", default=[None])
-    parser.add_argument("--index", help="put the figures into this index of results")
+    parser.add_argument("--rows", help="write the figures to this CSV, for `python -m experiments results add`")
     chosen = vars(parser.parse_args())
-    data, share, ridges, index = (chosen.pop(name) for name in ("data", "share", "ridge", "index"))
+    data, share, ridges, out = (chosen.pop(name) for name in ("data", "share", "ridge", "rows"))
     console = Console(warnings=False)
     held = hold_out(sp.load_graph(data), share)
     console.say(
@@ -105,7 +105,7 @@ def main() -> None:
         ["entities", *header],
         [[name, *(row[key] for key in header)] for name, row in rows.items()],
     )
-    if index:
+    if out:
         command = f"python examples/new_entities.py {data} " + " ".join(
             f"--{name.replace('_', '-')} {value}" for name, value in chosen.items()
         )
@@ -115,14 +115,12 @@ def main() -> None:
             "ties": "realistic", "negatives_drawn": 0, "selected_on": "fixed", "version": sp.__version__,
             "device": device_name(small.model.entities.device), "commit": code_commit(), "command": command,
         }  # fmt: skip
-        write_rows(
-            index,
-            [
-                common | {"setting": f"{name}; epochs {chosen['epochs']}", "metric": metric, "value": row[metric]}
-                for name, row in rows.items()
-                for metric in ("mrr", "hits@1", "hits@10", "chance")
-            ],
-        )
+        figures = [
+            common | {"setting": f"{name}; epochs {chosen['epochs']}", "metric": metric, "value": row[metric]}
+            for name, row in rows.items()
+            for metric in ("mrr", "hits@1", "hits@10", "chance")
+        ]
+        pd.DataFrame(figures).to_csv(out, index=False, float_format="%.6g")
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 
 import staypositive as sp
-from staypositive.experiments import write_rows
 from staypositive.run.provenance import code_commit, device_name
 
 Floats = NDArray[np.float64]
@@ -148,7 +148,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=2000)
     parser.add_argument("--dim", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--index", help="put the figures into this index of results")
+    parser.add_argument("--rows", help="write the figures to this CSV, for `python -m experiments results add`")
     chosen = parser.parse_args()
     shop = plant(chosen.users, chosen.items)
     print(f"{chosen.users:,} users, {chosen.items:,} items, {len(shop.train):,} likes to learn from")
@@ -160,20 +160,18 @@ def main() -> None:
     for name, found in figures.items():
         print(f"{name:14}{found['recall@20']:9.3f}{found['NDCG@100']:10.3f}")
     figures["second moment"] |= ask(shop, run)
-    if chosen.index:
+    if chosen.rows:
         common = {
             "experiment": "recommender", "dataset": "planted likes", "dim": chosen.dim, "seed": 0, "split": "test",
             "negatives_drawn": 0, "selected_on": "valid", "device": device_name(run.model.entities.device),
             "version": sp.__version__, "commit": code_commit(), "command": "python examples/recommender.py",
         }  # fmt: skip
-        write_rows(
-            chosen.index,
-            [
-                common | {"model": name, "metric": metric, "value": float(value)}
-                for name, found in figures.items()
-                for metric, value in found.items()
-            ],
-        )
+        rows = [
+            common | {"model": name, "metric": metric, "value": float(value)}
+            for name, found in figures.items()
+            for metric, value in found.items()
+        ]
+        pd.DataFrame(rows).to_csv(chosen.rows, index=False)
 
 
 def next_likes(shop: Shop, run: sp.Run, user: int, top: int = 5) -> tuple[list[int], Floats, Floats]:

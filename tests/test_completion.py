@@ -56,7 +56,7 @@ def test_graphs_are_datasets_folders_and_files(ask: Ask) -> None:
     Path("mine.tsv").touch()
     assert ask("staypositive train ") == [*(dataset.name for dataset in sp.CATALOGUE.values()), "mine.tsv"]
     assert ask("staypositive datasets show W") == ["WN18RR", "WN11", "WN18AM"]
-    assert ask("staypositive tune mi") == ["mine.tsv"]
+    assert ask("staypositive tune mi") == ask("staypositive train mi") == ["mine.tsv"]
 
 
 def test_runs_are_those_of_the_package_and_folders_that_hold_one(ask: Ask) -> None:

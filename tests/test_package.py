@@ -20,7 +20,7 @@ from staypositive.version import __version__
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "staypositive"
 ASSETS = ("py.typed", "graph/geo/train.txt", "run/packaged/geo-demo/run.json", "service/assets/index.html",
-          "reports/style.css", "experiments/paper.toml")  # fmt: skip
+          "reports/style.css")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # type checkers find the names of __all__ here, and Python in
     from staypositive.objectives import *
     from staypositive.probability import *
     from staypositive.run import *
-    from staypositive.training import *  # type: ignore[assignment]  # `within`, which is no public name
+    from staypositive.training import Callback, EpochRecord
 
 __all__ = [
     "CALIBRATORS",

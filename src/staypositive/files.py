@@ -23,12 +23,9 @@ except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
 LOCK = ".lock"
-_UNSUPPORTED = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-"""What file systems answer that have no locks: there, nobody is kept out."""
+_UNSUPPORTED = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}  # by file systems without locks
 _held: dict[Path, int] = {}
 """The folders that this process has locked, and by which of its threads."""
-
-# -- hashes and JSON -----------------------------------------------------------------------------------------------
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -41,7 +38,6 @@ def sha256_bytes(data: bytes) -> str:
 
 
 def sha256_file(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file of any size."""
     digest = hashlib.sha256()
     with Path(path).open("rb") as stream:
         while piece := stream.read(1 << 20):
@@ -74,9 +70,6 @@ def _finite(number: str) -> float:
     return float(number)
 
 
-# -- reading -------------------------------------------------------------------------------------------------------
-
-
 def read_plain(path: Path, most: int) -> bytes:
     """Read a file that is no pipe and no device, and not larger than it should be.
 
@@ -93,9 +86,6 @@ def read_plain(path: Path, most: int) -> bytes:
         raise
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-
-
-# -- writing -------------------------------------------------------------------------------------------------------
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> Path:
@@ -161,9 +151,6 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
             raise
     finally:
         os.close(handle)
-
-
-# -- one writer per folder -----------------------------------------------------------------------------------------
 
 
 @contextmanager

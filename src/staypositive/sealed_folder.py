@@ -33,7 +33,7 @@ from staypositive.files import (
     sync_folder,
     to_json,
     write_atomic,
-)
+)  # fmt: skip
 from staypositive.typed import fits
 
 Contents = Mapping[str, bytes | Iterable[bytes]]
@@ -80,8 +80,6 @@ class FolderKind:
             return path.name in self.rooms
         return path.name == LOCK or self._own_names.fullmatch(path.name) is not None
 
-    # -- writing ---------------------------------------------------------------------------------------------------
-
     def save(self, folder: Path, contents: Contents, writer: str, format: int | None = None) -> None:
         """Write all files, then the manifest that makes them count; another process may not write meanwhile.
 
@@ -121,23 +119,18 @@ class FolderKind:
                 raise RunError(f"cannot write the {self.name} to {folder}: {error.strerror or error}") from error
             self._sweep(folder)
 
-    def require_own(self, folder: Path) -> None:
-        """Never mix our files into somebody's others."""
-        if folder.exists() and not folder.is_dir():
-            raise RunError(f"{folder} is a file; a {self.name} needs a folder")
-        if folder.is_dir() and not self.is_in(folder):
-            left = sorted(path.name for path in folder.iterdir() if not self.owns(path))
-            if left:
-                raise RunError(
-                    f"{folder} holds files that are not a {self.name}'s ({left[0]}, ...); choose another folder"
-                )
-
     def require_writable(self, folder: Path) -> None:
-        """Find out, before hours of work, whether something can be kept in a folder."""
+        """Find out, before hours of work, whether something can be kept in a folder, and not among others' files."""
         for room in self.rooms:
             require_no_link(folder / room)
         try:
-            self.require_own(folder)
+            if folder.exists() and not folder.is_dir():
+                raise RunError(f"{folder} is a file; a {self.name} needs a folder")
+            others = [] if self.is_in(folder) or not folder.is_dir() else list(folder.iterdir())
+            if left := sorted(path.name for path in others if not self.owns(path)):
+                raise RunError(
+                    f"{folder} holds files that are not a {self.name}'s ({left[0]}, ...); choose another folder"
+                )
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
                 pass
@@ -166,29 +159,21 @@ class FolderKind:
             if path.name not in named and path.is_file() and self.owns(path):
                 path.unlink(missing_ok=True)
 
-    # -- reading ---------------------------------------------------------------------------------------------------
-
     def is_in(self, folder: Path) -> bool:
-        """Whether a folder holds one."""
         return (folder / self.manifest).exists()
 
     def load(self, folder: Path, roles: Container[str] | None = None) -> dict[str, bytes]:
         """Read and check all files, or those of some roles, by role; a save that comes amidst is waited for."""
-        return self.load_with_files(folder, roles)[0]
-
-    def load_with_files(self, folder: Path, roles: Container[str] | None = None) -> tuple[dict[str, bytes], Files]:
-        """Do what `load` does, and return what the manifest said of the files that were read too."""
         while True:
             files = self.files(folder)
             wanted = {role: entry for role, entry in files.items() if roles is None or role in roles}
             try:
-                return {role: self._read_checked(folder, role, entry) for role, entry in wanted.items()}, wanted
+                return {role: self._read_checked(folder, role, entry) for role, entry in wanted.items()}
             except RunError:
                 if self.files(folder) == files:  # else a save has just replaced what we were reading
                     raise
 
     def files(self, folder: Path) -> Files:
-        """Return what the manifest says of each role's file."""
         files: Files = self.read_manifest(folder)["files"]
         return files
 

@@ -16,9 +16,9 @@ import torch
 from typer.testing import CliRunner
 
 import staypositive as sp
+from experiments.store import read_results
 from staypositive import sealed_folder
 from staypositive.cli import app, main
-from staypositive.experiments.index import read_index
 from staypositive.training import StopSignals, loop
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -253,8 +253,19 @@ def test_a_run_time_error_that_is_a_bug_is_shown_in_full(monkeypatch: pytest.Mon
 @pytest.mark.slow
 def test_killed_processes_go_on_to_the_same_weights(tmp_path: Path) -> None:
     """A small version of the measurement, with real kills: one at any instant, one in a save."""
-    script = [sys.executable, str(ROOT / "benchmarks" / "kills.py"), "--kills", "2", "--cases", "1"]
-    done = subprocess.run([*script, "--index", str(tmp_path / "rows.csv")], capture_output=True, encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "experiments",
+        "kills",
+        "--kills",
+        "2",
+        "--cases",
+        "1",
+        "--results",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 of 2 trainings that were killed ended with the weights of one that never stopped" in done.stdout
-    assert [row["value"] for row in read_index(tmp_path / "rows.csv") if row["metric"] == "identical"] == ["2"]
+    assert [row["value"] for row in read_results(tmp_path) if row["metric"] == "identical"] == ["2"]

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import itertools
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
 from torch import Tensor
 
+from experiments.quality import als
 from staypositive.models import BlockModel, build_model
 from staypositive.objectives import SecondMoment
 from staypositive.objectives.objective import Batch
 
-ROOT = Path(__file__).resolve().parents[2]
 W0 = 0.05
-
-
-@pytest.fixture(scope="module")
-def als() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("als", ROOT / "benchmarks" / "als.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def start(name: str, seed: int = 0) -> tuple[BlockModel, Tensor]:
@@ -55,7 +42,7 @@ def whole_loss(model: BlockModel, objective: SecondMoment, facts: Tensor, l2: fl
 
 
 @pytest.mark.parametrize("name", ["distmult", "simple", "complex"])
-def test_squares_equal_enumeration(als: ModuleType, name: str) -> None:
+def test_squares_equal_enumeration(name: str) -> None:
     model, _ = start(name)
     tables = [model.entities.data[:3], model.relations.data, model.entities.data[3:]]
     queries = (model.head_query, model.relation_query, model.tail_query)
@@ -71,7 +58,7 @@ def test_squares_equal_enumeration(als: ModuleType, name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "penalty", "power"), [("distmult", "l2", 0.0), ("complex", "n3", 0.5)])
-def test_at_rest_the_objective_has_no_slope(als: ModuleType, name: str, penalty: str, power: float) -> None:
+def test_at_rest_the_objective_has_no_slope(name: str, penalty: str, power: float) -> None:
     model, facts = start(name)
     ridge = 0.03
     objective = SecondMoment(unobserved_weight=W0, n3=ridge, n3_power=power, relation_weight=0.0)
@@ -92,7 +79,7 @@ def test_at_rest_the_objective_has_no_slope(als: ModuleType, name: str, penalty:
     assert torch.isfinite(model.entities).all()
 
 
-def test_sweeps_lower_the_loss(als: ModuleType) -> None:
+def test_sweeps_lower_the_loss() -> None:
     model, facts = start("complex", seed=1)
     objective = SecondMoment(unobserved_weight=0.01, n3=0.02, relation_weight=0.0)
     solver = als.Alternating(model, objective, facts, "l2", 0)

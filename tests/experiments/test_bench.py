@@ -11,16 +11,17 @@ import torch
 from typer.testing import CliRunner
 
 from conftest import planted_graph
-from staypositive.cli import app
+from experiments.__main__ import app
+from experiments.paper.theorems import bench_theorem
+from experiments.plots import plot_figures
+from experiments.speed import timing as bench
+from experiments.speed.eager import EagerStayPositive
+from experiments.speed.pykeen_side import bench_pykeen
+from experiments.store import COLUMNS, read_results
 from staypositive.errors import InputError, SettingError
-from staypositive.experiments import COLUMNS, bench, read_index
-from staypositive.experiments.eager import EagerStayPositive
-from staypositive.experiments.plots import plot_figures
-from staypositive.experiments.pykeen_side import bench_pykeen
-from staypositive.experiments.theorems import bench_theorem
 from staypositive.models import build_model
 from staypositive.objectives import StayPositive
-from staypositive.training import AdaGrad, ReferenceEngine
+from staypositive.training import AdaGrad, autograd
 
 CPU = torch.device("cpu")
 
@@ -39,7 +40,7 @@ def test_the_eager_yardstick_takes_our_steps(name: str) -> None:
     model.initialise(draw)
     eager = EagerStayPositive(name, model.entities.data, model.relations.data, penalty=0.1 / 4, learning_rate=0.1)
     tables = {"entities": model.entities.data, "relations": model.relations.data}
-    engine = ReferenceEngine(model, StayPositive(), AdaGrad(tables, 0.1), facts, 10, 0)
+    engine = autograd(model, StayPositive(), AdaGrad(tables, 0.1), facts, 10, 0)
     for batch in facts.split(10):
         terms = engine.step(batch)
         torch.testing.assert_close(eager.step(batch), terms["facts"] + terms["penalty"])
@@ -83,8 +84,8 @@ def test_bench_command(tmp_path: Path) -> None:
         "1",
         "--no-pykeen",
     ]
-    out, index = tmp_path / "figures.json", tmp_path / "index.csv"
-    text = call(*arguments, "--out", out, "--plots", tmp_path / "plots", "--index", index)
+    out, index = tmp_path / "figures.json", tmp_path / "results"
+    text = call(*arguments, "--out", out, "--plots", tmp_path / "plots", "--results", index)
     assert "Epochs on geo" in text
     assert "distmult, fused" in text
     assert "eager dense" in text
@@ -93,7 +94,7 @@ def test_bench_command(tmp_path: Path) -> None:
     assert figures[0]["bandwidth"] > 0
     assert {f.get("negatives") for f in figures[1:]} >= {0, 1, 10}
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"epochs.png", "theorem.png"}
-    rows = read_index(index)
+    rows = read_results(index)
     assert {"epoch_seconds", "ranking_seconds", "theorem_seconds", "bandwidth_fraction"} <= {
         r["metric"] for r in rows
     }

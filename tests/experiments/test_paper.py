@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from experiments.paper.ablations import Variant, variants
+from experiments.paper.paper import load_paper
+from experiments.paper.table2 import describe, options_of
 from staypositive.errors import InputError
-from staypositive.experiments.ablations import Variant, variants
-from staypositive.experiments.paper import load_paper
-from staypositive.experiments.table2 import describe, options_of
 from staypositive.run.settings import make_settings
 
 

@@ -15,11 +15,10 @@ from typer.testing import CliRunner
 
 import staypositive as sp
 from conftest import planted_graph
-from staypositive.cli import app
-from staypositive.cli.common import own_command
-from staypositive.errors import DataError, InputError
-from staypositive.experiments import read_index, write_rows
-from staypositive.experiments.ablations import (
+from experiments.__main__ import app
+from experiments.artifacts import Artifact, background_artifact, result_artifact
+from experiments.context import ExperimentContext, own_command
+from experiments.paper.ablations import (
     ScorerWithDropout,
     Variant,
     ablate,
@@ -27,12 +26,10 @@ from staypositive.experiments.ablations import (
     missing_variants,
     variants,
 )
-from staypositive.experiments.figure1 import density, plot_figure1, reliability
-from staypositive.experiments.kept import Kept, keep_background, keep_result
-from staypositive.experiments.many import Outcome, Schedule, _best_of, train_many
-from staypositive.experiments.paper import Cell, Paper, load_paper
-from staypositive.experiments.table2 import (
-    Lab,
+from experiments.paper.figure1 import density, plot_figure1, reliability
+from experiments.paper.packed_runs import Outcome, Schedule, _best_of, train_runs
+from experiments.paper.paper import Cell, Paper, load_paper
+from experiments.paper.table2 import (
     best_places,
     chosen_records,
     decide,
@@ -41,6 +38,8 @@ from staypositive.experiments.table2 import (
     search,
     write_records,
 )
+from experiments.store import OF_FIGURE, add_rows, read_results
+from staypositive.errors import DataError, InputError
 from staypositive.graph import Split
 from staypositive.models import Scorer, build_model
 from staypositive.run.fitting import new_model
@@ -77,7 +76,7 @@ def test_many_runs_equal_single_runs() -> None:
     graph = planted_graph()
     settings = [make_settings(model="simple", dim=6, learning_rate=rate, batch_size=64) for rate in (0.1, 0.5)]
     told: list[int] = []
-    outcomes = train_many(graph, settings, Schedule(6, 3), validation_measure(graph), CPU, told.append)
+    outcomes = train_runs(graph, settings, Schedule(6, 3), validation_measure(graph), CPU, told.append)
     assert sum(told) == 12
     for one, outcome in zip(settings, outcomes, strict=True):
         run = sp.fit(graph, dataclasses.replace(one, epochs=6, validate_every=3))
@@ -90,7 +89,7 @@ def test_facts_that_weigh_differently_are_refused() -> None:
     graph = planted_graph()
     weighed = dataclasses.replace(graph, train=Split(graph.train.triples, weights=np.ones(len(graph.train))))
     with pytest.raises(InputError, match="weighs its facts by a confidence"):
-        train_many(weighed, [make_settings(dim=4)], Schedule(1, 1), validation_measure(graph), CPU)
+        train_runs(weighed, [make_settings(dim=4)], Schedule(1, 1), validation_measure(graph), CPU)
 
 
 def test_a_run_that_does_not_gain_stops_and_keeps_its_best() -> None:
@@ -104,7 +103,7 @@ def test_a_run_that_does_not_gain_stops_and_keeps_its_best() -> None:
     settings = [make_settings(model="distmult", dim=4, batch_size=64)]
     told: list[int] = []
     schedule = Schedule(6, 1, patience=2, min_gain=0.001)
-    (outcome,) = train_many(graph, settings, schedule, measure, CPU, told.append)
+    (outcome,) = train_runs(graph, settings, schedule, measure, CPU, told.append)
     assert (outcome.epochs, outcome.best_epoch, outcome.best_value) == (3, 2, 1.0005)
     assert sum(told) == 6  # what is skipped is done with
 
@@ -119,7 +118,7 @@ def test_only_the_best_share_goes_on() -> None:
     assert _best_of(active, [0, 3], 1) == [0]
     graph = planted_graph()
     schedule = Schedule(4, 1, halvings=((2, 0.25),))
-    (outcome,) = train_many(graph, [make_settings(dim=4, batch_size=64)], schedule, validation_measure(graph), CPU)
+    (outcome,) = train_runs(graph, [make_settings(dim=4, batch_size=64)], schedule, validation_measure(graph), CPU)
     assert outcome.epochs == 4  # alone, it is the best
 
 
@@ -128,7 +127,7 @@ def test_a_run_that_diverges_is_marked() -> None:
     settings = make_settings(
         model="distmult", objective="negative-sampling", dim=4, learning_rate=1e30, batch_size=64, init_scale=1e15
     )
-    (outcome,) = train_many(graph, [settings], Schedule(3, 1), validation_measure(graph), CPU)
+    (outcome,) = train_runs(graph, [settings], Schedule(3, 1), validation_measure(graph), CPU)
     assert outcome.diverged or outcome.best_value == -math.inf
     records = [{"metric": "nll", "value": text} for text in ("0.7", "inf", "nan", "0.5")]
     assert best_places(records, 2) == [3, 0]
@@ -146,44 +145,45 @@ def test_mrr_of_some_facts_and_of_all() -> None:
 
 def test_a_choice_by_mrr_where_there_are_labels(tmp_path: Path, paper: Paper) -> None:
     graph, cell = planted_graph(), paper.cells(["spDistMult"], ["WN11"])[0]
-    lab = Lab(tmp_path, CPU, "staypositive reproduce table2 --by-mrr", "abc", "table2_by_mrr")
-    records = search(paper.choosing_by_mrr(), cell, graph, lab)
+    context = ExperimentContext(
+        tmp_path, CPU, "python -m experiments reproduce table2 --by-mrr", "abc", "table2_by_mrr"
+    )
+    records = search(paper.choosing_by_mrr(), cell, graph, context)
     assert {record["metric"] for record in records} == {"mrr"}
     assert all(0 < float(record["value"]) <= 1 for record in records)
-    kept = decide(paper.choosing_by_mrr(), cell, graph, lab, records)
+    kept = decide(paper.choosing_by_mrr(), cell, graph, context, records)
     assert kept[0].kind == "classification"
 
 
 def test_a_search_goes_on_where_it_stopped(tmp_path: Path, paper: Paper) -> None:
     graph, cell = planted_graph(), paper.cells(["spDistMult"], ["WN11"])[0]
-    lab = Lab(tmp_path, CPU, "staypositive reproduce table2", "abc")
-    whole = search(paper, cell, graph, lab)
-    path = lab.path("grid", cell.slug, ".csv")
-    write_records(path, [{**whole[1], "seconds": "77"}])
-    again = search(paper, cell, graph, lab)
+    context = ExperimentContext(tmp_path, CPU, "python -m experiments reproduce table2", "abc")
+    whole = search(paper, cell, graph, context)
+    write_records(context, "grid", cell.slug, [{**whole[1], "seconds": "77"}])
+    again = search(paper, cell, graph, context)
     assert again[1]["seconds"] == "77"  # not trained again
     assert again[0]["value"] == whole[0]["value"]
-    assert read_records(path) == again
+    assert read_records(context, "grid", cell.slug) == again
 
 
 @pytest.mark.parametrize("ranked", [False, True])
 def test_both_rounds(tmp_path: Path, paper: Paper, ranked: bool) -> None:
     graph = ranked_graph() if ranked else planted_graph()
     cell = paper.cells(["spDistMult"], ["WN18AM" if ranked else "WN11"])[0]
-    lab = Lab(tmp_path, CPU, "a command", "a commit")
-    records = search(paper, cell, graph, lab)
+    context = ExperimentContext(tmp_path, CPU, "a command", "a commit")
+    records = search(paper, cell, graph, context)
     assert [record["learning_rate"] for record in records] == ["0.5", "0.0001"]
-    assert read_records(lab.path("grid", cell.slug, ".csv")) == records
-    assert search(paper, cell, graph, lab) == records  # read, not trained again
-    kept = decide(paper, cell, graph, lab, records)
+    assert read_records(context, "grid", cell.slug) == records
+    assert search(paper, cell, graph, context) == records  # read, not trained again
+    kept = decide(paper, cell, graph, context, records)
     assert [one.about["seed"] for one in kept] == [0, 1]
     assert kept[0].about["setting"].startswith("lr 0.5")
     assert (kept[0].about["negatives_drawn"], kept[0].about["commit"]) == (0, "a commit")
-    again = decide(paper, cell, graph, lab, records)
+    again = decide(paper, cell, graph, context, records)
     assert again[1].rows() == kept[1].rows()
-    chosen = chosen_records(paper, cell, lab)
+    chosen = chosen_records(paper, cell, context)
     assert [record["seed"] for record in chosen] == ["0", "1"]
-    repeated = rerun(paper, cell, graph, lab, chosen[1])
+    repeated = rerun(paper, cell, graph, context, chosen[1])
     for name, array in kept[1].arrays.items():
         np.testing.assert_array_equal(repeated.arrays[name], array)
 
@@ -191,10 +191,10 @@ def test_both_rounds(tmp_path: Path, paper: Paper, ranked: bool) -> None:
 def test_kept_results_give_what_evaluate_gives(tmp_path: Path) -> None:
     for graph in (planted_graph(), ranked_graph()):
         run = sp.fit(graph, model="complex", dim=8, epochs=10, batch_size=64, learning_rate=0.5)
-        kept = keep_result(graph, run.model, {"seed": 0})
-        kept.write(tmp_path / "x.npz")
-        rows = Kept.read(tmp_path / "x.npz").rows("kept/x.npz")
-        assert rows == kept.rows("kept/x.npz")
+        kept = result_artifact(graph, run.model, {"seed": 0})
+        kept.write(tmp_path / "x.xz")
+        rows = Artifact.read(tmp_path / "x.xz").rows("artifacts/x.xz")
+        assert rows == kept.rows("artifacts/x.xz")
         report = run.evaluate("test")
         if kept.kind == "ranking":
             for row in rows:
@@ -213,9 +213,9 @@ def test_kept_results_give_what_evaluate_gives(tmp_path: Path) -> None:
 def test_kept_backgrounds_give_what_evaluate_gives(tmp_path: Path, way: str) -> None:
     graph = planted_graph()
     run = sp.fit(graph, model="complex", objective="second-moment", dim=6, epochs=30, batch_size=64, init_scale=0.5)
-    path = tmp_path / "kept.npz"
-    keep_background(graph, run.model, {"experiment": "x"}).write(path)
-    kept = Kept.read(path)
+    path = tmp_path / "kept.xz"
+    background_artifact(graph, run.model, {"experiment": "x"}).write(path)
+    kept = Artifact.read(path)
     assert kept.kind == "background"
     found = {row["metric"]: row["value"] for row in kept.rows() if row["calibration"] == way}
     run.calibrate(way)
@@ -225,10 +225,10 @@ def test_kept_backgrounds_give_what_evaluate_gives(tmp_path: Path, way: str) -> 
 
 
 def test_a_damaged_kept_result_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "bad.npz"
+    path = tmp_path / "bad.xz"
     path.write_bytes(b"PK\x03\x04 not a file of arrays")
-    with pytest.raises(DataError, match=r"bad\.npz: not a kept result"):
-        Kept.read(path)
+    with pytest.raises(DataError, match=r"bad\.xz: not an artifact"):
+        Artifact.read(path)
 
 
 def of_groups(paper: Paper, cell: Cell, *groups: str) -> list[Variant]:
@@ -237,14 +237,14 @@ def of_groups(paper: Paper, cell: Cell, *groups: str) -> list[Variant]:
 
 def test_ablations_and_the_means_reached(tmp_path: Path, paper: Paper) -> None:
     graph, cell = planted_graph(), paper.cells(["spDistMult"], ["WN11"])[0]
-    lab = Lab(tmp_path, CPU, "a command", "")
+    context = ExperimentContext(tmp_path, CPU, "a command", "")
     with pytest.raises(InputError, match="no chosen setting yet"):
-        ablate(paper, cell, graph, dataclasses.replace(lab, experiment="ablations"), variants(paper, cell))
-    decide(paper, cell, graph, lab, search(paper, cell, graph, lab))
+        ablate(paper, cell, graph, dataclasses.replace(context, experiment="ablations"), variants(paper, cell))
+    decide(paper, cell, graph, context, search(paper, cell, graph, context))
     wanted = of_groups(paper, cell, "power", "closed world")
-    rows = ablate(paper, cell, graph, dataclasses.replace(lab, experiment="ablations"), wanted)
-    write_rows(tmp_path / "index.csv", [row | {"dataset": cell.dataset} for row in rows])
-    missing = missing_variants(paper, cell, read_index(tmp_path / "index.csv"))
+    rows = ablate(paper, cell, graph, dataclasses.replace(context, experiment="ablations"), wanted)
+    add_rows(tmp_path, [row | {"dataset": cell.dataset} for row in rows])
+    missing = missing_variants(paper, cell, read_results(tmp_path))
     assert len(missing) == len(variants(paper, cell)) - 4
     assert not {variant.name for variant in missing} & {variant.name for variant in wanted}
     assert missing_variants(paper, cell, [])[0] == variants(paper, cell)[0]
@@ -275,16 +275,16 @@ def test_variants_that_change_nothing_train_once(
     tmp_path: Path, paper: Paper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, cell, trained = planted_graph(), paper.cells(["spDistMult"], ["WN11"])[0], []
-    lab = Lab(tmp_path, CPU, "a command", "")
-    decide(paper, cell, graph, lab, search(paper, cell, graph, lab))
+    context = ExperimentContext(tmp_path, CPU, "a command", "")
+    decide(paper, cell, graph, context, search(paper, cell, graph, context))
 
     def counted(graph: Any, settings: Any, *rest: Any) -> Any:
         trained.extend(settings)
-        return train_many(graph, settings, *rest)
+        return train_runs(graph, settings, *rest)
 
-    monkeypatch.setattr("staypositive.experiments.ablations.train_many", counted)
+    monkeypatch.setattr("experiments.paper.ablations.train_runs", counted)
     wanted = of_groups(paper, cell, "power", "bound")
-    rows = ablate(paper, cell, graph, dataclasses.replace(lab, experiment="ablations"), wanted)
+    rows = ablate(paper, cell, graph, dataclasses.replace(context, experiment="ablations"), wanted)
     seeds = len(paper.rule_of_ablations(cell).seeds)
     assert len(trained) == len(set(trained)) == 3 * seeds  # the chosen setting, its square, its rows unbound
     nll = {row["setting"].partition(";")[0]: row["value"] for row in rows if row["metric"] == "nll"}
@@ -317,7 +317,7 @@ def test_reliability_and_density(tmp_path: Path) -> None:
     assert density(np.full(5, 0.3), grid).sum() == 0
     pytest.importorskip("matplotlib")
     graph = planted_graph()
-    kept = keep_result(graph, sp.fit(graph, model="distmult", dim=4, epochs=2).model, {})
+    kept = result_artifact(graph, sp.fit(graph, model="distmult", dim=4, epochs=2).model, {})
     plot_figure1("planted", [("spDistMult", kept)], tmp_path / "figures" / "one.png")
     assert (tmp_path / "figures" / "one.png").stat().st_size > 5000
 
@@ -328,9 +328,8 @@ def in_lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, paper: Paper) -> Pat
     quick = {**paper.quick, "epochs": 4, "validate_every": 2}
     quick |= {name: {**paper.grids[name]} for name in paper.grids}
     small = dataclasses.replace(paper, quick=quick)
-    monkeypatch.setattr("staypositive.cli.reproduce.load_paper", lambda: small)
-    monkeypatch.setattr("staypositive.cli.reproduce.load_graph", lambda name: planted_graph())
-    monkeypatch.setattr("staypositive.graph.load_graph", lambda name: planted_graph())
+    monkeypatch.setattr("experiments.paper.command.load_paper", lambda: small)
+    monkeypatch.setattr("experiments.paper.command.load", lambda name, graphs: planted_graph())
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -349,7 +348,7 @@ def test_commands_reproduce_collect_and_check(in_lab: Path) -> None:
     cell = ("--rows", "spDistMult,DistMult", "--datasets", "WN11")
     shown = call("reproduce", "table2", *cell, "--device", "cpu")
     assert "nll_platt" in shown
-    rows = read_index(in_lab / "results" / "index.csv")
+    rows = read_results(in_lab / "results")
     assert {row["negatives_drawn"] for row in rows if row["objective"] == "stay-positive"} == {"0"}
     assert {row["published"] for row in rows if row["metric"] == "nll" and row["objective"] == "stay-positive"} == {
         "0.62"
@@ -357,41 +356,45 @@ def test_commands_reproduce_collect_and_check(in_lab: Path) -> None:
     assert "done" in call("reproduce", "table2", *cell, "--dry-run")
     call("results", "check")
     call("results", "collect")
-    assert read_index(in_lab / "results" / "index.csv") == rows
+    assert read_results(in_lab / "results") == rows
     found = json.loads(
         call("reproduce", "table2", "--rows", "spDistMult", "--datasets", "WN11", "--chosen", "--json")
     )
     own = [float(r["value"]) for r in rows if r["metric"] == "auc" and r["seed"] == "0" and r["model"] == "distmult"]
     assert next(f["ours"] for f in found if f["metric"] == "auc") in [pytest.approx(value, rel=1e-5) for value in own]
     call("reproduce", "ablations", "--rows", "DistMult", "--datasets", "WN11", "--device", "cpu")
-    assert any(row["experiment"] == "ablations" for row in read_index(in_lab / "results" / "index.csv"))
+    assert any(row["experiment"] == "ablations" for row in read_results(in_lab / "results"))
 
 
 def test_check_finds_a_changed_figure_and_a_missing_one(in_lab: Path) -> None:
     call("reproduce", "table2", "--rows", "spDistMult", "--datasets", "WN11", "--device", "cpu", "-q")
-    index = in_lab / "results" / "index.csv"
+    index = in_lab / "results" / "figures.csv"
     good = index.read_text("utf-8")
-    line = next(text for text in good.splitlines() if ",auc," in text)
-    value = line.split(",auc,")[1].split(",")[0]
-    index.write_text(good.replace(line, line.replace(f",auc,{value}", ",auc,0.999")), "utf-8")
+    line = next(text for text in good.splitlines() if ",accuracy," in text)
+    *place, _, unit, published, source = line.split(",")
+    index.write_text(good.replace(line, ",".join([*place, "0.999", unit, published, source])), "utf-8")
     assert "0.999" in call("results", "check", code=1)
-    index.write_text("\n".join(text for text in good.splitlines() if "spDistMult-1.npz" not in text) + "\n", "utf-8")
-    assert "not in the index" in call("results", "check", code=1)
+    index.write_text("\n".join(text for text in good.splitlines() if not of_seed(text, "1")) + "\n", "utf-8")
+    assert "has no figures in the results" in call("results", "check", code=1)
+
+
+def of_seed(line: str, seed: str) -> bool:
+    return line.split(",")[OF_FIGURE.index("seed")] == seed
 
 
 def test_quick_says_so(in_lab: Path) -> None:
     call("reproduce", "table2", "--quick", "--rows", "spSimplE", "--datasets", "FB13", "--device", "cpu", "-q")
-    assert {row["experiment"] for row in read_index(in_lab / "results" / "index.csv")} == {"table2-quick"}
+    assert {row["experiment"] for row in read_results(in_lab / "results")} == {"table2-quick"}
 
 
 def test_timed_parts(in_lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr("staypositive.experiments.theorems.SWEEPS", {"n_entities": (5, 9), "dim": (2, 3)})
-    monkeypatch.setattr("staypositive.experiments.theorems.RATIOS", (1, 2))
-    monkeypatch.setattr("staypositive.experiments.theorems.memory", lambda *a: {"model": "x", "dim": 1})
+    monkeypatch.setattr("experiments.paper.theorems.SWEEPS", {"n_entities": (5, 9), "dim": (2, 3)})
+    monkeypatch.setattr("experiments.paper.theorems.RATIOS", (1, 2))
+    monkeypatch.setattr("experiments.paper.theorems.memory", lambda *a: {"model": "x", "dim": 1})
     for part in ("table1", "figure2", "theorems"):
         call("reproduce", part, "--quick", "--device", "cpu", "--plots", "figures", "-q")
-    rows = read_index(in_lab / "results" / "index.csv")
+    rows = read_results(in_lab / "results")
     assert {row["experiment"] for row in rows} == {"table1-quick", "figure2-quick", "theorems"}
     shares = [float(row["value"]) for row in rows if row["metric"] == "share"]
     assert shares
@@ -407,6 +410,6 @@ def test_what_cannot_be_asked(in_lab: Path) -> None:
 
 
 def test_the_recorded_command_does_not_say_where_results_went(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["staypositive", "reproduce", "theorems", "--plots", "/home/x", "-q", "--results=/home/y", "--quick"]
+    words = ["/x/experiments", "reproduce", "theorems", "--plots", "/home/x", "-q", "--results=/home/y", "--quick"]
     monkeypatch.setattr("sys.argv", words)
-    assert own_command(("--plots", "--results")) == "staypositive reproduce theorems -q --quick"
+    assert own_command() == "python -m experiments reproduce theorems -q --quick"

@@ -7,8 +7,8 @@ import random
 import pytest
 import torch
 
-from staypositive.experiments import sampling, theorems
-from staypositive.experiments.bench import Workload
+from experiments.paper import sampling, theorems
+from experiments.speed.timing import Workload
 
 LOAD = Workload.synthetic(40, 300, n_relations=3)
 

@@ -16,7 +16,7 @@ from staypositive.errors import StayPositiveError
 from staypositive.graph import ingest, load_graph, read_triples
 from staypositive.graph.labelled import LabelledTriples
 from staypositive.graph.readers import TableOptions, read_table
-from staypositive.graph.readers.names import ALL_FAMILIES, FAMILIES
+from staypositive.graph.readers.columns import ALL_FAMILIES, FAMILIES
 
 ROWS = [("Ada", "knows", "Grace"), ("Grace", "knows", "Alan"), ("Alan", "likes", "Ada"), ("Ada", "likes", "Alan")]
 EXTRAS = ("label", "confidence", "note", "id", "source", "weight", "", "Quelle", "sign")

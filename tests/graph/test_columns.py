@@ -15,7 +15,7 @@ import pytest
 from staypositive.errors import DataError, InputError, SettingError
 from staypositive.graph import load_graph, read_triples
 from staypositive.graph.readers import TableOptions, read_table
-from staypositive.graph.readers.names import FAMILIES, SHORT_FAMILIES
+from staypositive.graph.readers.columns import FAMILIES, SHORT_FAMILIES
 
 ROWS = [("Ada", "knows", "Grace"), ("Grace", "knows", "Alan"), ("Alan", "likes", "Ada")]
 GERMAN = {"subject": "Name", "predicate": "Eigenschaft", "object": "Wert"}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from staypositive.errors import DataError, InputError, UnknownLabelError
-from staypositive.graph import KnowledgeGraph, Source, Split, Vocabulary, drop_unseen, read_folder
+from staypositive.graph import KnowledgeGraph, Source, Split, Vocabulary, drop_unseen, read_folder, triple_keys
 from staypositive.graph.knowledge_graph import encode
 
 # --- vocabularies ------------------------------------------------------------------------------------------------
@@ -318,3 +318,29 @@ def test_graphs_compare_by_identity(build):
     assert one == one
     assert one != other
     assert len({one, other}) == 2
+
+
+# --- how it is shown ---------------------------------------------------------------------------------------------
+
+
+def test_a_graph_is_one_line(build):
+    graph = build(["a r b", "b r a"], ["a r a 1", "b r b -1"], name="two")
+    said = "KnowledgeGraph('two': 2 entities, 1 relations, 2 train facts, 1 valid facts, 0 test facts)"
+    assert repr(graph) == str(graph) == said
+
+
+def test_a_graph_is_a_small_table_in_a_notebook_and_labels_are_escaped(build):
+    graph = build(["<script> r&d b", "b r&d b"], name="<b>")
+    shown = graph._repr_html_()
+    assert "<caption>&lt;b&gt;</caption>" in shown
+    assert "<td>&lt;script&gt; · r&amp;d · b</td>" in shown
+    assert "<tr><th>train facts</th><td>2</td></tr>" in shown
+    assert "<script>" not in shown
+
+
+def test_triple_keys_are_equal_exactly_for_equal_triples():
+    every = np.array([[h, r, t] for h in range(4) for r in range(3) for t in range(4)])
+    assert triple_keys(every, 4, 3).tolist() == list(range(48))
+    assert len(triple_keys(every[:0], 4, 3)) == 0
+    with pytest.raises(InputError, match="more possible triples than a 64-bit number can name"):
+        triple_keys(every, 2**31, 2)

@@ -12,7 +12,7 @@ from staypositive.errors import DataError
 from staypositive.graph import read_triples
 
 pytest.importorskip("pyarrow")
-from staypositive.graph.readers import parquet
+from staypositive.graph.readers import tables
 
 
 def write(path: Path, **columns: list[object]) -> Path:
@@ -21,7 +21,7 @@ def write(path: Path, **columns: list[object]) -> Path:
 
 
 def test_columns_of_a_file_are_found_as_in_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "ROWS", 2)  # more than one piece
+    monkeypatch.setattr(tables, "ROWS", 2)  # more than one piece
     path = write(
         tmp_path / "x.parquet", tail=["b", "c", "a"], note=[1, 2, 3], confidence=[0.5, 1.0, 0.0],
         head=["a", "b", "c"], relation=["r", "r", "q"],
@@ -48,7 +48,7 @@ def test_folders_of_parquet_files(tmp_path: Path) -> None:
 
 
 def test_faults_name_the_file_and_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "ROWS", 2)
+    monkeypatch.setattr(tables, "ROWS", 2)
     path = write(tmp_path / "x.parquet", head=["a", "b", None], relation=["r"] * 3, tail=["a"] * 3)
     with pytest.raises(DataError, match=r"x\.parquet: row 3: the head is missing"):
         read_triples(path)

@@ -11,7 +11,7 @@ import pytest
 import staypositive as sp
 from staypositive.errors import DataError
 from staypositive.graph import RdfTerms, read_triples
-from staypositive.graph.readers import terms as rule
+from staypositive.graph.readers import rdf as rule
 
 pytest.importorskip("pyoxigraph")
 

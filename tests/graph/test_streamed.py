@@ -15,10 +15,8 @@ import pytest
 from staypositive.errors import DataError, InputError, SettingError, UnknownLabelError
 from staypositive.files import sha256_bytes, sha256_file, to_json
 from staypositive.graph import SPLITS, StreamedGraph, Vocabulary, ingest, load_graph, open_streamed
-from staypositive.graph.on_disk import building, encoding, parse_size
-from staypositive.graph.on_disk.arrays import GrowingArray, StoredArray
-from staypositive.graph.on_disk.job import Job, Sizes, silent
-from staypositive.graph.on_disk.spill import Spill
+from staypositive.graph.on_disk import encoding, parse_size, reading
+from staypositive.graph.on_disk.storage import GrowingArray, Job, Sizes, Spill, StoredArray, silent
 
 kernels = pytest.importorskip("staypositive.graph.on_disk.kernels", reason="needs numba")
 
@@ -78,7 +76,7 @@ def test_shards_and_memory_change_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     for number in range(5):
         text = "".join("\t".join(triple) + "\r\n" for triple in triples[::-1][number::5])
         (shards / f"part-{number}.txt.gz").write_bytes(gzip.compress(text.encode()))
-    monkeypatch.setattr(building, "SMALLEST_FILTER", 4)  # labels are forgotten and found again
+    monkeypatch.setattr(reading, "SMALLEST_FILTER", 4)  # labels are forgotten and found again
     monkeypatch.setattr(Job, "piece", 997)  # pieces cut lines anywhere
     monkeypatch.setattr(Spill, "put", _always_to_disk(Spill.put))
     twin = ingest(shards, tmp_path / "twin", memory=LEAST, hold_out=50)

@@ -10,7 +10,7 @@ import pytest
 
 from staypositive.errors import DataError, SettingError
 from staypositive.graph import StreamedGraph, ingest
-from staypositive.graph.on_disk.job import Job
+from staypositive.graph.on_disk.storage import Job
 
 pytest.importorskip("numba", reason="streamed graphs need numba")
 

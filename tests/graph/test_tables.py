@@ -58,6 +58,25 @@ def test_arrays_of_labels_and_of_ids() -> None:
     assert triples(np.array([[7, 0, 3], [3, 0, 7]])) == [("7", "0", "3"), ("3", "0", "7")]
 
 
+@pytest.mark.parametrize("rows", [ROWS, tuple(ROWS), [list(row) for row in ROWS], [np.array(row) for row in ROWS]])
+def test_lists_of_triples(rows: Any) -> None:
+    assert triples(rows) == ROWS
+    graph = sp.load_graph(rows, split=(1, 0, 0))
+    assert graph.fingerprint == sp.load_graph(np.array(ROWS), split=(1, 0, 0)).fingerprint
+    assert sp.load_graph({"train": rows, "test": rows[:1]}).counts()["test"] == 1
+
+
+def test_lists_that_are_no_triples() -> None:
+    assert triples([(7, 0, 3)]) == [("7", "0", "3")]
+    for row in (("a", "r"), "abc", 5, {"a", "r", "b"}):
+        with pytest.raises(InputError, match=r"row 2: expected a triple \(head, relation, tail\), got"):
+            sp.load_graph([ROWS[0], row])
+    with pytest.raises(DataError, match="row 2: the tail is missing"):
+        sp.load_graph([ROWS[0], ("a", "r", None)])
+    with pytest.raises(InputError, match="the table has no rows"):
+        sp.load_graph([])
+
+
 def test_a_graph_from_a_table_is_the_graph_of_the_file(tmp_path: Any) -> None:
     rows = [(f"e{i}", f"r{i % 2}", f"e{(i * 7) % 20}") for i in range(20)] * 2
     (tmp_path / "x.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), "utf-8")

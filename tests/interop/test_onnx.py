@@ -75,6 +75,6 @@ def test_labels_stand_beside_the_scorer(graph: sp.KnowledgeGraph, tmp_path: Path
 
 def test_an_isotonic_map_of_one_value(graph: sp.KnowledgeGraph, tmp_path: Path) -> None:
     run = sp.fit(graph, model="distmult", dim=4, epochs=1)
-    run.calibrator = Isotonic((0.5,), (0.25,), base_prior=0.5)
+    run.calibrator = Isotonic(0.5, (0.5,), (0.25,))
     found = answers(export_onnx(run, tmp_path / "scorer.onnx"), graph.test.triples)
     assert (found["probability"] == 0.25).all()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +10,23 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import sending
+from experiments.speed import fit_costs
+from experiments.store import read_results
+from launching import TESTS, torchrun
 from staypositive.cli import app
 from staypositive.errors import SettingError
-from staypositive.experiments.index import read_index
 from staypositive.models import MODELS, build_model
-from staypositive.planning import Shape, Training, distinct_rows, plan_training, stored, stored_costs
+from staypositive.objectives import OneVsAll
+from staypositive.planning import (
+    Shape,
+    Training,
+    distinct_rows,
+    plan_training,
+    sent_bytes,
+    stored,
+    stored_costs,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 COSTS = stored_costs()
@@ -69,12 +80,35 @@ def test_one_device_sends_nothing() -> None:
 
 def test_sent_bytes_by_hand() -> None:
     """Of two devices each holds half: half the distinct rows come from the other, and their gradients go back."""
-    plan = plan_training(Shape(10**12, 1, 10**9), Training("distmult", 50, 1000), 2, COSTS)
-    rows = 0.5 * 2000 * (2 * 4 * 50 + 8)
-    sums = 2 * 0.5 * 4 * (50 + 50)
-    assert plan.sent_bytes == pytest.approx(rows + sums, rel=1e-3)
-    within = 4 * COSTS.seconds_a_collective + plan.sent_bytes / COSTS.link_bytes_per_second
+    shape, training = Shape(10**12, 1, 10**9), Training("distmult", 50, 1000)
+    sent = sent_bytes(shape, training, 2)
+    assert sent["rows"] == pytest.approx(0.5 * 2000 * (2 * 4 * 50 + 4) + 8, rel=1e-3)
+    assert (sent["sums"], sent["gradients"]) == (4 * 50, pytest.approx(2 * 4 * 50))
+    plan = plan_training(shape, training, 2, COSTS)
+    assert plan.sent_bytes == sum(sent.values())
+    within = 6 * COSTS.seconds_per_collective + plan.sent_bytes / COSTS.link_bytes_per_second
     assert plan.exchange_seconds == pytest.approx(within)
+    with pytest.raises(SettingError, match="no objective that needs every row, got 1vsall"):
+        sent_bytes(shape, training, 2, OneVsAll())
+
+
+@pytest.fixture(scope="module")
+def sent_by_two(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, float]]:
+    path = tmp_path_factory.mktemp("sent") / "sent.json"
+    done = torchrun(2, TESTS / "sending.py", path)
+    assert done.returncode == 0, done.stderr
+    return json.loads(path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", sending.CASES)
+@pytest.mark.parametrize("purpose", ["rows", "sums", "gradients"])
+def test_two_processes_send_what_is_planned(
+    sent_by_two: dict[str, dict[str, float]], name: str, purpose: str
+) -> None:
+    shape = Shape(sending.ENTITIES, sending.RELATIONS, sending.FACTS)
+    training = Training("complex", 16, sending.BATCH // 2)
+    planned = sent_bytes(shape, training, 2, sending.settings_of(name).objective)
+    assert planned[purpose] == pytest.approx(sent_by_two[name][purpose], rel=0.05)
 
 
 def test_more_devices() -> None:
@@ -84,9 +118,9 @@ def test_more_devices() -> None:
     assert [p.sent_bytes for p in plans] == sorted(p.sent_bytes for p in plans)
     assert [p.exchange_seconds for p in plans] == sorted(p.exchange_seconds for p in plans)
     assert [p.fits for p in plans] == sorted(p.fits for p in plans)
-    everything = plan_training(replace(GRAPH, triples=10**12), Training(), 10**6, COSTS).sent_bytes
+    everything = plan_training(replace(GRAPH, triples=10**12), Training(), 10**4, COSTS).sent_bytes
     assert plans[-1].sent_bytes < everything < 1.01 * plans[-1].sent_bytes
-    instant = replace(COSTS, link_bytes_per_second=1e30, network_bytes_per_second=1e30, seconds_a_collective=0)
+    instant = replace(COSTS, link_bytes_per_second=1e30, network_bytes_per_second=1e30, seconds_per_collective=0)
     one, eight = (plan_training(GRAPH, Training(), count, instant).epoch_seconds for count in (1, 8))
     assert one / eight == pytest.approx(8, rel=1e-3)  # were nothing lost between them
 
@@ -122,18 +156,9 @@ def test_settings_are_checked() -> None:
         plan_training(GRAPH, Training(), 0, COSTS)
 
 
-def _script():
-    spec = importlib.util.spec_from_file_location("fit_costs", ROOT / "scripts" / "fit_costs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_measured_runs_are_met() -> None:
     """With the package's constants: times within a quarter, peaks within a tenth."""
-    runs = _script().measured(read_index(ROOT / "results" / "index.csv"))
+    runs = fit_costs.measured(read_results(ROOT / "results"))
     assert len(runs) >= 12
     for run in runs:
         shape = Shape(int(run["entities"]), int(run["relations"]), int(run["facts"]))
@@ -145,16 +170,15 @@ def test_measured_runs_are_met() -> None:
 
 
 def test_a_fit_finds_the_constants_it_was_made_with() -> None:
-    script = _script()
-    runs = script.measured(read_index(ROOT / "results" / "index.csv"))
+    runs = fit_costs.measured(read_results(ROOT / "results"))
     for run in runs:
         seconds = 1e-5 / run["batch"] + 2e-9 + 4e-13 * run["bytes_per_fact"]
         seconds += 1e-12 * 4 * (2 * run["entity_width"] + run["relation_width"])
         run["triples_per_second"] = 1 / seconds
-    costs, errors = script.fit(runs)
+    costs, errors = fit_costs.fit(runs)
     assert np.abs(errors).max() < 1e-6
-    assert costs["seconds_a_step"] == pytest.approx(1e-5, rel=1e-3)
-    assert costs["seconds_a_moved_byte"] == pytest.approx(4e-13, rel=1e-3)
+    assert costs["seconds_per_step"] == pytest.approx(1e-5, rel=1e-3)
+    assert costs["seconds_per_moved_byte"] == pytest.approx(4e-13, rel=1e-3)
 
 
 def call(*arguments: str) -> str:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import staypositive as sp
+from experiments.store import rows_of_run
 from staypositive.cli.console import Console
 from staypositive.cli.tables import evaluation_tables
-from staypositive.experiments import rows_of_run
 from staypositive.graph import Split, Vocabulary
 from staypositive.run import provenance
 

@@ -18,7 +18,7 @@ from security.memory import linux, little_memory
 from staypositive.errors import DataError, DownloadError, SettingError
 from staypositive.graph import read_triples
 from staypositive.graph.encoded import read_encoded, sealed, write_encoded
-from staypositive.graph.readers import lines, opening, sparql, text
+from staypositive.graph.readers import opening, sparql, text
 
 # -- packed files -----------------------------------------------------------------------------------------------
 
@@ -40,7 +40,7 @@ def test_a_gzip_bomb_of_rows_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_gzip_bomb_of_one_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MOST_LINE", 2**22)
+    monkeypatch.setattr(opening, "MOST_LINE", 2**22)
     monkeypatch.setattr(text, "PIECE", 2**20)
     path = tmp_path / "bomb.tsv"
     path.write_bytes(gzipped(b"a" * 2**20, 10))

@@ -195,7 +195,7 @@ def test_a_study_is_not_kept_through_a_link(name: str, tmp_path: Path, theirs: P
 
 def test_a_plot_that_is_a_link_is_replaced(tmp_path: Path, theirs: Path) -> None:
     pytest.importorskip("matplotlib")
-    from staypositive.experiments.plots import plot_figures
+    from experiments.plots import plot_figures
 
     (tmp_path / "theorem.png").symlink_to(theirs)
     times = {"theorem_seconds": 1.0, "enumeration_seconds": 2.0, "entities": 10}

@@ -13,7 +13,7 @@ def test_every_test_that_the_page_names_exists() -> None:
     named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", PAGE)
     assert len(named) > 30
     for path, name in named:
-        file = ROOT / path if path.startswith(("benchmarks/", "scripts/")) else ROOT / "tests" / path
+        file = ROOT / path if path.startswith(("experiments/", "scripts/")) else ROOT / "tests" / path
         assert file.is_file(), path
         assert not name or f"def {name}(" in file.read_text("utf-8"), f"{path}::{name}"
 

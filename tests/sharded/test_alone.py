@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +16,16 @@ import torch
 
 import staypositive as sp
 from launching import world_of_one
+from staypositive import sealed_folder
 from staypositive.errors import DivergedError, RunError, SettingError
 from staypositive.inference import discover
 from staypositive.run import make_settings, new_model
-from staypositive.sharded import World, fit_sharded, rows, shard_model
+from staypositive.run.checkpoint import Checkpoint, identity_of
+from staypositive.run.fitting import training_task
+from staypositive.sharded import World, checkpoint, fit_sharded, rows, shard_model
 from staypositive.sharded import fitting as fitting_module
-from staypositive.sharded.checkpoint import SHARDED
+from staypositive.sharded.checkpoint import SHARDED, ShardedCheckpointFolder
+from staypositive.training import build_engine, train
 
 SMALL: dict[str, Any] = {
     "model": "distmult", "dim": 8, "batch_size": 256, "validate_every": 2, "device": "cpu", "learning_rate": 0.5,
@@ -158,3 +163,90 @@ def test_a_newer_format_is_refused(
         fit_sharded(planted, settings, world, checkpoints=tmp_path / "shards")
     with pytest.raises(RunError, match=r"checkpoint format 3, written by .*; this staypositive reads up to 2"):
         fit_sharded(planted, settings, world, checkpoints=tmp_path / "shards")
+
+
+class KilledError(BaseException):
+    """A kill, as far as Python can play one: nothing catches it."""
+
+
+@pytest.mark.parametrize("place", ["write_tensors", "write_atomic", "entry_of", "rmtree", "sync_folder"])
+def test_a_kill_at_any_call_of_any_save_changes_nothing(
+    place: str, world: World, planted: sp.KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = make_settings(**SMALL | {"dim": 2, "epochs": 4, "validate_every": 1, "optimiser": "adam"})
+    expected = fit_sharded(planted, settings, world)
+    calls, last = 0, 0
+
+    def counted(work: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == last:
+                raise KilledError
+            return work(*given)
+
+        return call
+
+    where = {"rmtree": shutil, "sync_folder": sealed_folder}.get(place, checkpoint)
+    monkeypatch.setattr(where, place, counted(getattr(where, place)))
+    kills = 0
+    while True:
+        calls, last, folder = 0, kills + 1, tmp_path / str(kills)
+        try:
+            fit_sharded(planted, settings, world, checkpoints=folder)
+            break
+        except KilledError:
+            kills += 1
+        last = 0
+        resumed = fit_sharded(planted, settings, world, checkpoints=folder)
+        assert torch.equal(resumed.model.entities, expected.model.entities)
+        assert [record.terms for record in resumed.result.history] == [r.terms for r in expected.result.history]
+        assert not list(folder.glob("*/.*.part"))
+        assert len(list(folder.iterdir())) <= 3  # nobody has removed what a kill after the last save left
+    assert kills >= 2
+
+
+def test_a_disk_that_is_full_leaves_the_checkpoint_before(
+    world: World, planted: sp.KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = fit_sharded(planted, make_settings(**SMALL, epochs=2), world, checkpoints=tmp_path / "shards")
+    assert trained.checkpoints is not None
+    state = trained.checkpoints.load()
+    assert state is not None
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    for name in ("write_tensors", "write_atomic", "entry_of"):
+        monkeypatch.setattr(checkpoint, name, full)
+        with pytest.raises(RunError, match=r"cannot write the checkpoint to .*No space left"):
+            trained.checkpoints.save(replace(state, history=state.history[:1]))
+        monkeypatch.undo()
+    found = trained.checkpoints.newest()
+    assert found is not None
+    assert (found.folder.name, found.best_epoch) == ("epoch-000002", 2)
+
+
+@pytest.mark.parametrize("every", [2, "1h", "0.001s"])
+def test_the_loop_of_one_process_resumes_by_it(
+    every: int | str, world: World, planted: sp.KnowledgeGraph, tmp_path: Path
+) -> None:
+    """The state is the one that `train` keeps and restores, whoever drives the engine."""
+    settings = make_settings(**SMALL | {"dim": 3}, epochs=4)
+
+    def trained(epochs: int, folder: Path) -> torch.Tensor:
+        model = shard_model(planted, settings, world)
+        engine = build_engine(settings.engine, training_task(planted, settings, model, world))
+        origin = {"version": "0", "torch": "0", "device": "cpu", "threads": 1, "started": "today"}
+        identity = identity_of(replace(settings, epochs=epochs), planted)
+        kept = ShardedCheckpointFolder(world, Checkpoint(folder, every), identity, origin, engine, "mrr")
+        validate = fitting_module._validation(planted, model, world, "mrr")
+        assert validate is not None
+        result = train(engine, epochs, validate=validate, validate_every=2, checkpointer=kept)
+        assert origin.get("resumed_after", []) == ([2] if folder.name == "b" and epochs == 4 else [])
+        assert len(result.history) == epochs
+        return model.entities.detach().clone()
+
+    through = trained(4, tmp_path / "a")
+    trained(2, tmp_path / "b")
+    assert torch.equal(trained(4, tmp_path / "b"), through)

@@ -111,14 +111,14 @@ def test_few_rows_at_once_are_in_memory(run: Path, tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(in_shards, "tensors_in_pieces", seen)
     told: list[int] = []
-    real = ShardedCheckpoint.whole_table
+    real = ShardedCheckpoint.rows
 
     def watched(self: ShardedCheckpoint, *given: Any) -> Iterator[torch.Tensor]:
         for piece in real(self, *given):
             told.append(len(piece))
             yield piece
 
-    monkeypatch.setattr(ShardedCheckpoint, "whole_table", watched)
+    monkeypatch.setattr(ShardedCheckpoint, "rows", watched)
     assert gather_run(run, tmp_path / "whole", rows=7) == tmp_path / "whole"
     assert told == [6] * 6 + [4]  # of 40 entities, three of each of two files at once
     assert sizes.count(6 * 8 * 4) == 6
@@ -154,7 +154,7 @@ def test_a_gathering_that_is_cut_short_changes_nothing(run: Path, monkeypatch: p
 
     before = sorted(path.name for path in run.iterdir())
     with monkeypatch.context() as patch:
-        patch.setattr(ShardedCheckpoint, "whole_table", full)
+        patch.setattr(ShardedCheckpoint, "rows", full)
         with pytest.raises(RunError, match=r"cannot write the run to .*: No space left on device"):
             gather_run(run)
     assert sorted(path.name for path in run.iterdir()) == before
@@ -233,7 +233,7 @@ def test_shards_of_other_shapes_are_refused(run: Path) -> None:
     RUN.save(run, contents | {SHARDS: to_json(json.loads(contents[SHARDS]) | {"sha256": digest})}, "tests")
     with pytest.raises(RunError, match=r"best.entities of shape \[19, 8\], and \[20, 8\] was expected"):
         gather_run(run)
-    with world_of_one() as world, pytest.raises(RunError, match=r"has 39 rows of best\.entities for 40 entities"):
+    with world_of_one() as world, pytest.raises(RunError, match=r"of shape \[19, 8\], and \[20, 8\] was"):
         open_sharded(run, world)
     assert is_in_shards(run)
 

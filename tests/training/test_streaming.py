@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from staypositive.errors import SettingError
-from staypositive.graph.on_disk.arrays import StoredArray
+from staypositive.graph.on_disk import StoredArray
 from staypositive.models import BilinearModel, build_model
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll, SecondMoment, StayPositive
 from staypositive.training import AdaGrad, Adam, FactStream, can_stream

@@ -22,8 +22,7 @@ from conftest import planted_graph
 from staypositive.cli import app
 from staypositive.graph.knowledge_graph import encode
 from staypositive.training import EpochRecord
-from staypositive.tuning import Range, Space, tune, write_study_page
-from staypositive.tuning.page import write_best
+from staypositive.tuning import Range, Space, tune, write_best, write_study_page
 from staypositive.tuning.search import _Reporting, alone
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::optuna.exceptions.ExperimentalWarning")
@@ -76,7 +75,7 @@ def test_validations_are_reported_and_laggards_pruned() -> None:
         def should_prune(self) -> bool:
             return len(said) == 2
 
-    watcher = _Reporting(Trial(), "mrr", optuna.TrialPruned)
+    watcher = _Reporting(Trial(), "mrr")
     watcher.on_epoch(EpochRecord(1, 0.0, {}, 0.0))
     watcher.on_epoch(EpochRecord(2, 0.0, {}, 0.0, {"mrr": 0.5}))
     with pytest.raises(optuna.TrialPruned, match="epoch 4"):

@@ -1,16 +1,24 @@
 """Graphs: reading, checking, cleaning, splitting, and the catalogue of named datasets."""
 
 from staypositive.graph.catalogue import CATALOGUE, Dataset, find_dataset
-from staypositive.graph.cleaning import drop_unseen
+from staypositive.graph.encoded import write_encoded
+from staypositive.graph.folders import read_folder, write_folder
 from staypositive.graph.growing import Facts, add_facts
-from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Source, Split, Triples, Vocabulary
+from staypositive.graph.knowledge_graph import (
+    SPLITS,
+    KnowledgeGraph,
+    Source,
+    Split,
+    Triples,
+    Vocabulary,
+    triple_keys,
+)
 from staypositive.graph.loading import load_graph
 from staypositive.graph.on_disk import StreamedGraph, StreamedSplit, ingest, open_streamed, parse_size
-from staypositive.graph.quality import GraphReport, inspect_graph
-from staypositive.graph.readers import READERS, RdfTerms, Sparql, read_folder, read_triples
+from staypositive.graph.quality import GraphReport, drop_unseen, inspect_graph
+from staypositive.graph.readers import READERS, RdfTerms, Sparql, read_triples, register_reader
 from staypositive.graph.readers.columns import log as columns_log
 from staypositive.graph.splitting import split_triples
-from staypositive.graph.writing import write_folder
 
 __all__ = [
     "CATALOGUE",
@@ -39,6 +47,9 @@ __all__ = [
     "parse_size",
     "read_folder",
     "read_triples",
+    "register_reader",
     "split_triples",
+    "triple_keys",
+    "write_encoded",
     "write_folder",
 ]

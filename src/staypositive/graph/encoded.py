@@ -11,6 +11,7 @@ import json
 import logging
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +35,24 @@ def cached(folder: Path, made_from: list[str], make: Callable[[], KnowledgeGraph
     except Exception as error:  # it is not there, or is not ours: whatever a parser says of strange bytes
         if path.is_file():
             log.warning("%s is damaged and made anew: %s", path, error)
-        graph = make()
-    try:
-        write_atomic(path, _bytes(graph))
-    except OSError:  # a cache that cannot be written is no reason to fail
-        return graph
+    graph = make()
+    with suppress(OSError):  # a cache that cannot be written is no reason to fail
+        write_encoded(path, graph)
     return graph
 
 
 def write_encoded(path: Path, graph: KnowledgeGraph) -> None:
     """Write a graph as one file of arrays, which `load_graph` reads again."""
-    write_atomic(path, _bytes(graph))
+    about = {
+        "name": graph.name,
+        "entities": graph.entities.labels,
+        "relations": graph.relations.labels,
+        "sources": [vars(source) for source in graph.sources],
+        "notes": graph.notes,
+    }
+    stream = io.BytesIO()
+    np.savez(stream, allow_pickle=False, **sealed({"about": _encoded(json.dumps(about)), **graph.arrays()}))
+    write_atomic(path, stream.getvalue())
 
 
 def read_encoded(path: Path) -> KnowledgeGraph:
@@ -59,20 +67,6 @@ def read_encoded(path: Path) -> KnowledgeGraph:
         raise DataError(f"cannot be read: {error.strerror or error}", path) from error
     except Exception as error:  # zip files, arrays and JSON fail in many ways on bytes that somebody made up
         raise DataError(f"not an encoded graph: {error or type(error).__name__}", path) from error
-
-
-def _bytes(graph: KnowledgeGraph) -> bytes:
-    about = {
-        "name": graph.name,
-        "entities": graph.entities.labels,
-        "relations": graph.relations.labels,
-        "sources": [vars(source) for source in graph.sources],
-        "notes": graph.notes,
-    }
-    arrays = {"about": _encoded(json.dumps(about)), **graph.arrays()}
-    stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, **sealed(arrays))
-    return stream.getvalue()
 
 
 def sealed(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -7,12 +7,11 @@ import os
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError, UnknownLabelError
 from staypositive.graph.knowledge_graph import KnowledgeGraph, Split, Vocabulary
-from staypositive.graph.labelled import LabelledTriples, from_columns
-from staypositive.graph.readers import read_triples, require_facts
+from staypositive.graph.labelled import LabelledTriples, from_columns, require_facts
+from staypositive.graph.readers import read_triples
 
 Facts = str | os.PathLike[str] | LabelledTriples | Iterable[tuple[str, str, str]]
 """A file of triples, what `read_triples` read from one, or triples by label."""
@@ -28,21 +27,28 @@ def add_facts(graph: KnowledgeGraph, facts: Facts, header: bool | None = None) -
     stated = facts if isinstance(facts, LabelledTriples) else _labelled(facts)
     require_facts(stated)
     heads, relations, tails = stated.columns
-    for row, relation in enumerate(relations):
-        if relation not in graph.relations:
-            error = UnknownLabelError("relation", relation, graph.relations.nearest(relation))
-            said = f"{error} New entities need known relations; training adds new ones"
-            raise DataError(said) if stated.place.path is None else stated.error(said, row)
+    unknown = next((row for row, relation in enumerate(relations) if relation not in graph.relations), None)
+    if unknown is not None:
+        error = UnknownLabelError("relation", relations[unknown], graph.relations.nearest(relations[unknown]))
+        said = f"{error} New entities need known relations; training adds new ones"
+        raise DataError(said) if stated.place.path is None else stated.error(said, unknown)
     entities = Vocabulary("entity", dict.fromkeys([*graph.entities, *heads, *tails]))
     triples = np.column_stack([entities.ids(heads), graph.relations.ids(relations), entities.ids(tails)])
     grown = dataclasses.replace(graph, entities=entities, sources=(*graph.sources, stated.source))
     keys = grown.keys(triples)
     _, first = np.unique(keys, return_index=True)
     kept = np.sort(first[~np.isin(keys[first], grown.keys(graph.facts()))])
+    weights = [graph.train.fact_weights, None if stated.weights is None else stated.weights[kept]]
+    if any(own is not None for own in weights):  # where one side has none, its facts weigh 1
+        sizes = (len(graph.train.facts), len(kept))
+        weights = [np.ones(size, np.float32) if w is None else w for w, size in zip(weights, sizes, strict=True)]
     added = len(entities) - len(graph.entities)
     return dataclasses.replace(
         grown,
-        train=Split(np.concatenate([graph.train.facts, triples[kept]]), weights=_weights(graph, stated, kept)),
+        train=Split(
+            np.concatenate([graph.train.facts, triples[kept]]),
+            weights=None if weights[0] is None else np.concatenate(weights),  # type: ignore[arg-type]
+        ),
         notes=(*graph.notes, f"{len(kept):,} facts and {added:,} entities were added from {stated.source.name}"),
     )
 
@@ -55,12 +61,3 @@ def _labelled(facts: Iterable[tuple[str, str, str]]) -> LabelledTriples:
         raise InputError("facts are triples of labels: (head, relation, tail), none of them blank")
     heads, relations, tails = zip(*rows, strict=True)
     return from_columns((heads, relations, tails))
-
-
-def _weights(graph: KnowledgeGraph, stated: LabelledTriples, kept: NDArray[np.int64]) -> NDArray[np.float32] | None:
-    """Return the weights of old facts and new; where one side has none, its facts weigh 1."""
-    old, new = graph.train.fact_weights, stated.weights
-    if old is None and new is None:
-        return None
-    old = np.ones(len(graph.train.facts), dtype=np.float32) if old is None else old
-    return np.concatenate([old, np.ones(len(kept), dtype=np.float32) if new is None else new[kept]])

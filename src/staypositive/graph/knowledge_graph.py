@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,7 +67,6 @@ class Split:
 
     @property
     def facts(self) -> Triples:
-        """The triples that are true."""
         return self.triples if self.labels is None else self.triples[self.labels > 0]
 
     @property
@@ -75,17 +75,18 @@ class Split:
         return self.weights if self.weights is None or self.labels is None else self.weights[self.labels > 0]
 
     @property
+    def n_facts(self) -> int:
+        return len(self) if self.labels is None else int((self.labels > 0).sum())
+
+    @property
     def falsehoods(self) -> Triples:
-        """The triples labelled false."""
         return self.triples[self.signs < 0]
 
     @property
     def has_negatives(self) -> bool:
-        """Whether there is a triple labelled false."""
         return self.labels is not None and bool((self.labels < 0).any())
 
     def first(self, most: int) -> Triples:
-        """Return the first triples, at most so many."""
         return self.triples[:most]
 
     def take(self, keep: NDArray[np.bool_]) -> Split:
@@ -94,7 +95,20 @@ class Split:
         return Split(self.triples[keep], labels, None if self.weights is None else self.weights[keep])
 
 
-@dataclass(frozen=True, eq=False)
+def triple_keys(triples: NDArray[Any], n_entities: int, n_relations: int) -> NDArray[np.int64]:
+    """Return one number per triple, shape (n,): two are equal exactly where their triples are.
+
+    >>> triple_keys(np.array([[0, 1, 2], [2, 0, 0], [0, 1, 2]]), n_entities=3, n_relations=2).tolist()
+    [5, 12, 5]
+    """
+    if n_entities**2 * n_relations >= 2**63:
+        raise InputError("this graph has more possible triples than a 64-bit number can name")
+    head, relation, tail = np.asarray(triples, dtype=np.int64).T
+    keys: NDArray[np.int64] = (head * n_relations + relation) * n_entities + tail
+    return keys
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class KnowledgeGraph:
     """A graph as the rest of the software sees it: integers, with the labels kept at the border."""
 
@@ -120,7 +134,6 @@ class KnowledgeGraph:
                 raise InputError(f"split {name!r} of graph {self.name!r} has an id outside the vocabularies")
 
     def split(self, name: str) -> Split:
-        """Return the split of that name: train, valid or test."""
         if name not in SPLITS:
             raise InputError(f"expected a split among {', '.join(SPLITS)}, got {name!r}")
         split = getattr(self, name)
@@ -138,7 +151,6 @@ class KnowledgeGraph:
 
     @property
     def seen_relations(self) -> NDArray[np.bool_]:
-        """A mask of the relations that some training triple has."""
         return np.bincount(self.train.triples[:, 1], minlength=len(self.relations)) > 0
 
     def has_unseen(self, triples: Triples) -> NDArray[np.bool_]:
@@ -147,10 +159,8 @@ class KnowledgeGraph:
         return ~(entities[triples[:, 0]] & relations[triples[:, 1]] & entities[triples[:, 2]])
 
     def keys(self, triples: Triples) -> NDArray[np.int64]:
-        """Return one number a triple, equal exactly for equal triples."""
-        if len(self.entities) ** 2 * len(self.relations) >= 2**63:
-            raise InputError("this graph has more possible triples than a 64-bit number can name")
-        return (triples[:, 0] * len(self.relations) + triples[:, 1]) * len(self.entities) + triples[:, 2]
+        """Return one number per triple, equal exactly for equal triples."""
+        return triple_keys(triples, len(self.entities), len(self.relations))
 
     @property
     def fingerprint(self) -> str:
@@ -192,21 +202,30 @@ class KnowledgeGraph:
             Split(arrays[split], arrays.get(f"{split}_labels", None), arrays.get(f"{split}_weights", None))
             for split in SPLITS
         )
-        return cls(
-            name,
-            Vocabulary("entity", labels[0]),
-            Vocabulary("relation", labels[1]),
-            train,
-            valid,
-            test,
-            tuple(Source(**source) for source in sources),
-            tuple(notes),
-        )
+        vocabularies = Vocabulary("entity", labels[0]), Vocabulary("relation", labels[1])
+        kept = tuple(Source(**source) for source in sources)
+        return cls(name, *vocabularies, train, valid, test, kept, tuple(notes))
 
     def counts(self) -> dict[str, int]:
-        """Return the sizes that papers quote."""
         sizes = {"entities": len(self.entities), "relations": len(self.relations)}
         return sizes | {name: len(self.split(name)) for name in SPLITS}
+
+    def _sizes(self) -> dict[str, str]:
+        sizes = {"entities": len(self.entities), "relations": len(self.relations)}
+        return {k: f"{n:,}" for k, n in (sizes | {f"{s} facts": self.split(s).n_facts for s in SPLITS}).items()}
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.name!r}: {', '.join(f'{n} {what}' for what, n in self._sizes().items())})"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks: sizes, and the first training fact as an example."""
+        ((head, relation, tail),) = self.train.first(1).tolist()
+        example = f"{self.entities[head]} · {self.relations[relation]} · {self.entities[tail]}"
+        rows = self._sizes() | {"first fact": html.escape(example)}
+        cells = "".join(f"<tr><th>{what}</th><td>{value}</td></tr>" for what, value in rows.items())
+        return f"<table><caption>{html.escape(self.name)}</caption>{cells}</table>"
 
 
 def encode(
@@ -225,24 +244,17 @@ def assemble(
     """Put splits together; ids follow train, then valid, then test, heads before tails, as they are first met."""
     entity_ids: dict[str, int] = {}
     relation_ids: dict[str, int] = {}
-    splits = {split: Split(np.empty((0, 3), dtype=np.int64)) for split in SPLITS}
+    splits: dict[str, Any] = dict.fromkeys(SPLITS, Split(np.empty((0, 3), dtype=np.int64)))
     for split in SPLITS:
-        if split not in parts:
-            continue
-        part = parts[split]
-        entities = _renumber(part.ids[:, [0, 2]].T.ravel(), part.entities, entity_ids)
-        relations = _renumber(part.ids[:, 1], part.relations, relation_ids)
-        heads, own, tails = part.ids.T
-        triples = np.column_stack([entities[heads], relations[own], entities[tails]])
-        splits[split] = Split(triples, part.signs, part.weights)
-    return KnowledgeGraph(
-        name=name,
-        entities=Vocabulary("entity", entity_ids),
-        relations=Vocabulary("relation", relation_ids),
-        sources=tuple(sources),
-        notes=tuple(notes),
-        **splits,
-    )
+        if split in parts:
+            part = parts[split]
+            entities = _renumber(part.ids[:, [0, 2]].T.ravel(), part.entities, entity_ids)
+            relations = _renumber(part.ids[:, 1], part.relations, relation_ids)
+            heads, own, tails = part.ids.T
+            triples = np.column_stack([entities[heads], relations[own], entities[tails]])
+            splits[split] = Split(triples, part.signs, part.weights)
+    vocabularies = Vocabulary("entity", entity_ids), Vocabulary("relation", relation_ids)
+    return KnowledgeGraph(name, *vocabularies, **splits, sources=tuple(sources), notes=tuple(notes))
 
 
 def _renumber(used: NDArray[np.int32], labels: Sequence[str], ids: dict[str, int]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Triples as they are read: labels become numbers as they are met, so that a long file takes little room."""
+"""Triples as they are read: labels become numbers as they are met, so that a long file takes little memory."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class LabelledTriples:
-    """What one file says: triples as numbers of its own labels, ±1 and a weight for each row if it has them."""
+    """The triples of one source: ids of its own labels, with ±1 and a weight per row where it has them."""
 
     ids: NDArray[np.int32]
     """Head, relation and tail of each row, shape (n, 3)."""
@@ -64,7 +64,7 @@ class LabelledTriples:
     relations: Sequence[str]
     source: Source
     lines: Sequence[int]
-    """The number of each row's line, or row, or statement."""
+    """The number of each row's line, row or statement."""
     place: Place = field(default_factory=Place)
     signs: Signs | None = None
     weights: Weights | None = None
@@ -75,7 +75,7 @@ class LabelledTriples:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a graph keeps as notes: how the source was read, and what was left out."""
+        """The notes of a graph: how the source was read, and what was left out."""
         return (self.layout, *self.notes) if self.layout else self.notes
 
     def __len__(self) -> int:
@@ -83,7 +83,6 @@ class LabelledTriples:
 
     @property
     def columns(self) -> Columns:
-        """Heads, relations and tails by label."""
         heads, relations, tails = (
             [labels[i] for i in self.ids[:, column].tolist()]
             for column, labels in enumerate((self.entities, self.relations, self.entities))
@@ -91,7 +90,6 @@ class LabelledTriples:
         return heads, relations, tails
 
     def triple(self, row: int) -> tuple[str, str, str]:
-        """Return the labels of one row."""
         head, relation, tail = self.ids[row].tolist()
         return self.entities[head], self.relations[relation], self.entities[tail]
 
@@ -107,47 +105,36 @@ class Encoder:
         self.place = place
         self.entities: dict[str, int] = {}
         self.relations: dict[str, int] = {}
-        self._pieces: dict[str, list[NDArray[Any]]] = {"ids": [], "signs": [], "weights": []}
+        self._pieces: tuple[list[NDArray[Any]], ...] = ([], [], [])  # ids, signs, weights
         self._lines: list[Sequence[int]] = []
         self.rows = self.left_out = 0
 
     def add(
         self, columns: Columns, lines: Sequence[int], signs: Signs | None = None, weights: Weights | None = None
     ) -> None:
-        """Take some rows, given by label."""
-        heads, relations, tails = columns
-        entities = self.entities
-        parts = (_numbers(heads, entities), _numbers(relations, self.relations), _numbers(tails, entities))
-        self._keep("ids", np.column_stack(parts))
-        self._keep("signs", None if signs is None else np.asarray(signs, dtype=np.int8))
-        self._keep("weights", weights)
-        self.rows += len(heads)
+        vocabularies = (self.entities, self.relations, self.entities)
+        ids = np.column_stack([_numbers(own, known) for own, known in zip(columns, vocabularies, strict=True)])
+        for kept, piece, dtype in zip(self._pieces, (ids, signs, weights), ("i4", "i1", "f4"), strict=True):
+            if piece is not None:
+                kept.append(np.asarray(piece, dtype=dtype))
+        self.rows += len(ids)
         last = self._lines[-1] if self._lines else range(0)
         if isinstance(lines, range) and isinstance(last, range) and len(last) and last.stop == lines.start:
             self._lines[-1] = range(last.start, lines.stop)
         else:
             self._lines.append(lines)
 
-    def _keep(self, name: str, values: NDArray[Any] | None) -> None:
-        if values is not None:
-            self._pieces[name].append(values)
-
-    def finish(self, source: Source, notes: Sequence[str] = ()) -> LabelledTriples:
-        """Return all rows."""
-        joined = {name: np.concatenate(pieces) if pieces else None for name, pieces in self._pieces.items()}
-        self._pieces.clear()
-        ids = joined["ids"] if joined["ids"] is not None else np.empty((0, 3), dtype=np.int32)
+    def finish(self, name: str, sha256: str = "", notes: Sequence[str] = ()) -> LabelledTriples:
+        """Return all rows; what has no hash, not being a file, gets that of its labels and numbers."""
+        if not sha256:
+            text = "\n".join([*self.entities, "", *self.relations]).encode("utf-8", "surrogatepass")
+            sha256 = sha256_bytes(text + b"".join(piece.tobytes() for pieces in self._pieces for piece in pieces))
+        source = Source(name, sha256, self.rows)
+        ids, signs, weights = (np.concatenate(pieces) if pieces else None for pieces in self._pieces)
+        ids = np.empty((0, 3), dtype=np.int32) if ids is None else ids
         lines: Sequence[int] = self._lines[0] if len(self._lines) == 1 else [n for part in self._lines for n in part]
-        return LabelledTriples(
-            ids, list(self.entities), list(self.relations), source, lines, self.place,
-            joined["signs"], joined["weights"], tuple(notes),
-        )  # fmt: skip
-
-    def source(self, name: str) -> Source:
-        """Return the source of triples that are in no file: its hash is of their labels and numbers."""
-        text = "\n".join([*self.entities, "", *self.relations]).encode("utf-8", "surrogatepass")
-        numbers = [piece.tobytes() for pieces in self._pieces.values() for piece in pieces]
-        return Source(name, sha256_bytes(text + b"".join(numbers)), self.rows)
+        labels = list(self.entities), list(self.relations)
+        return LabelledTriples(ids, *labels, source, lines, self.place, signs, weights, tuple(notes))
 
 
 def _numbers(labels: Sequence[str], ids: dict[str, int]) -> NDArray[np.int32]:
@@ -170,8 +157,15 @@ def require_labels(found: LabelledTriples) -> LabelledTriples:
     return found
 
 
+def require_facts(part: LabelledTriples) -> None:
+    """Refuse triples for training of which one is labelled false."""
+    if part.signs is not None and (part.signs < 0).any():
+        first = int(np.argmax(part.signs < 0))
+        triple = " ".join(part.triple(first))
+        raise part.error(f"training uses facts alone, but `{triple}` is labelled -1; move it to valid or test", first)
+
+
 def from_columns(columns: Columns, signs: Signs | None = None, weights: Weights | None = None) -> LabelledTriples:
-    """Return triples given by label in memory."""
     encoder = Encoder(Place(unit="row"))
     encoder.add(columns, range(1, len(columns[0]) + 1), signs, weights)
-    return encoder.finish(encoder.source("facts given by label"))
+    return encoder.finish("facts given by label")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from staypositive.errors import DataError, InputError
 from staypositive.graph.catalogue import CATALOGUE
 from staypositive.graph.encoded import read_encoded
+from staypositive.graph.folders import read_folder
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, assemble
-from staypositive.graph.labelled import LabelledTriples
+from staypositive.graph.labelled import LabelledTriples, require_facts
 from staypositive.graph.on_disk import MANIFEST, StreamedGraph, open_streamed
 from staypositive.graph.quality import inspect_graph
 from staypositive.graph.readers import (
@@ -21,16 +22,14 @@ from staypositive.graph.readers import (
     RdfTerms,
     Sparql,
     TableOptions,
+    is_endpoint,
     is_table,
     read_file,
-    read_folder,
     read_sparql,
     read_table,
-    require_facts,
     told,
 )
-from staypositive.graph.readers.sparql import is_endpoint
-from staypositive.graph.splitting import DEFAULT_SPLIT, split_labelled
+from staypositive.graph.splitting import DEFAULT_SPLIT, split_triples
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +49,14 @@ def load_graph(
     """Load a graph by dataset name (`"geo"`, `"WN18AM"`), from a folder of splits, a file, a table or an endpoint.
 
     A folder may also be one that `ingest` made, whose facts stay on disk. A file is triples as text, Parquet or RDF,
-    or a graph that `graph.encoded.write_encoded` wrote as `.npz`. A table is a frame of pandas or polars, an Arrow
-    table, or a NumPy array of shape (n, 3); a mapping of train, valid and test to tables gives the splits. An
-    endpoint is a `Sparql`.
+    of a kind that `register_reader` added, or a graph that `graph.encoded.write_encoded` wrote as `.npz`. A table is
+    a list of triples of labels, a frame of pandas or polars, an Arrow table, or a NumPy array of shape (n, 3); a
+    mapping of train, valid and test to tables gives the splits. An endpoint is a `Sparql`.
 
     `split` (train, valid and test shares, 0.8, 0.1, 0.1 by default) and `seed` apply to what has no splits itself,
     which is split so that train keeps every entity and relation of the facts. `header` says whether text files begin
     with a line of column names; by default that is looked at. `terms` says how RDF terms become labels. `name` is
-    what the graph is called. What is odd about the graph is logged as warnings.
+    what the graph is called. Problems of the data are logged as warnings.
 
     `columns` says which column of text, Parquet or a table is what, by name or by number from 1:
     `{"subject": "Name", "predicate": "Eigenschaft", "object": 3}`; a role that it leaves out is found by its usual
@@ -65,58 +64,49 @@ def load_graph(
     out and counted, and with `skip_blank` those with an empty or missing one.
     """
     options = TableOptions.of(header, columns, skip_blank, na)
-    kind = _kind(source)
-    if kind is not None and split is not None:
+    load = _with_splits(source, options, terms, name)
+    if load is not None and split is not None:
         raise InputError("a split is for a single file; a folder or a named dataset has its own splits")
     try:
-        if kind is not None:
-            graph = kind(source, options, terms, name)
+        if load is not None:
+            graph = load()
         else:
             own, whole = _without_splits(source, options, terms)
-            graph = split_labelled(name or own, whole, DEFAULT_SPLIT if split is None else split, seed)
+            graph = split_triples(name or own, whole, None, DEFAULT_SPLIT if split is None else split, seed)
     except DataError as error:
         if error.path is None and isinstance(source, str | os.PathLike):
             raise DataError(str(error), source) from None
         raise
-    odd = [] if isinstance(graph, StreamedGraph) else inspect_graph(graph).lines()  # seen to when it was ingested
-    for line in odd:
+    problems = [] if isinstance(graph, StreamedGraph) else inspect_graph(graph).lines()  # ingesting has seen to them
+    for line in problems:
         log.warning("%s: %s", graph.name, line)
     return graph
 
 
-Loader = Callable[[Any, TableOptions, RdfTerms | None, str | None], KnowledgeGraph]
-
-
-def _kind(source: Any) -> Loader | None:
+def _with_splits(
+    source: Any, options: TableOptions, terms: RdfTerms | None, name: str | None
+) -> Callable[[], KnowledgeGraph] | None:
     """Return what loads a source that says itself what train, valid and test are; None for any other."""
     if isinstance(source, Mapping) and not is_table(source):
-        return lambda source, options, terms, name: _from_tables(source, name or "tables", options)
+        return partial(_from_tables, source, name or "tables", options)
     if not isinstance(source, str | os.PathLike) or is_endpoint(source):
         return None
-    path = Path(source)
+    load: Callable[[], KnowledgeGraph] | None = None
     if isinstance(source, str) and source.casefold() in CATALOGUE:
-        return _without_columns(lambda: CATALOGUE[source.casefold()].load())
-    if str(source) != "" and _is(path / MANIFEST, stat.S_ISREG):
-        return _without_columns(lambda: open_streamed(path))
-    if str(source) != "" and _is(path, stat.S_ISDIR):
-        return lambda source, options, terms, name: read_folder(path, name=name, terms=terms, options=options)
-    if path.suffix == ".npz" and _is(path, stat.S_ISREG):
-        return _without_columns(lambda: read_encoded(path))
-    return None
-
-
-def _without_columns(load: Callable[[], KnowledgeGraph]) -> Loader:
-    """Return the loader of a source to which nothing about columns applies."""
-
-    def loader(source: Any, options: TableOptions, terms: RdfTerms | None, name: str | None) -> KnowledgeGraph:
+        load = CATALOGUE[source.casefold()].load
+    elif str(source) and _is_file(Path(source) / MANIFEST):
+        load = partial(open_streamed, source)
+    elif os.path.isdir(source):  # noqa: PTH112  # no error where it cannot be a path at all
+        return partial(read_folder, source, name=name, terms=terms, options=options)
+    elif Path(source).suffix == ".npz" and _is_file(source):
+        load = partial(read_encoded, Path(source))
+    if load is not None:
         options.refuse(str(source))
-        return load()
-
-    return loader
+    return load
 
 
 def _without_splits(source: Any, options: TableOptions, terms: RdfTerms | None) -> tuple[str, LabelledTriples]:
-    """Return the triples of a source that is all of one piece, and what to call them."""
+    """Return the triples of a source that has no splits, and what to call them."""
     if isinstance(source, Sparql):
         options.refuse(source.endpoint)
         return "sparql", told(read_sparql(source, terms))
@@ -124,17 +114,21 @@ def _without_splits(source: Any, options: TableOptions, terms: RdfTerms | None) 
         raise InputError(f"{source} is an endpoint and needs a query: load_graph(Sparql(address, query)), or --query")
     if is_table(source):
         return "table", read_table(source, options=options)
-    if isinstance(source, str | os.PathLike) and _is(Path(source), stat.S_ISREG):
+    is_path = isinstance(source, str | os.PathLike)
+    if is_path and _is_file(source):
         path = Path(source)
         return path.name.strip(".").split(".")[0], read_file(path, options, terms)
     known = ", ".join(dataset.name for dataset in CATALOGUE.values())
-    what = str(source) if isinstance(source, str | os.PathLike) else f"a {type(source).__name__}"
+    what = str(source) if is_path else f"a {type(source).__name__}"
     raise InputError(f"{what} is neither a file, nor a folder, nor a named dataset ({known})")
 
 
+def _is_file(path: str | os.PathLike[str]) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113  # no error where it cannot be a path at all
+
+
 def _from_tables(tables: Mapping[str, Any], name: str, options: TableOptions) -> KnowledgeGraph:
-    unknown = [str(split) for split in tables if split not in SPLITS]
-    if unknown or "train" not in tables:
+    if "train" not in tables or not set(tables) <= set(SPLITS):
         raise InputError(
             f"tables are given for train, valid and test, train at least; got {', '.join(map(str, tables))}"
         )
@@ -142,10 +136,3 @@ def _from_tables(tables: Mapping[str, Any], name: str, options: TableOptions) ->
     require_facts(parts["train"])
     notes = [f"{split}: {note}" for split, part in parts.items() for note in part.remarks]
     return assemble(name, parts, [part.source for part in parts.values()], notes)
-
-
-def _is(path: Path, kind: Callable[[int], bool]) -> bool:
-    try:
-        return kind(path.stat().st_mode)
-    except (OSError, ValueError):  # not there, or no possible path at all
-        return False

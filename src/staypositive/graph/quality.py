@@ -1,12 +1,14 @@
-"""What is odd about a graph: counted and said, never silently repaired."""
+"""Problems of a graph's data, which are counted and reported; and the paper's rule for test triples, by request."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph
+from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Split, Vocabulary
 
 FEW_RELATIONS, NEARLY, FACTS_EACH = 5, 0.8, 10
 """Relations are too many from so many on, from this share of the entities, and with fewer facts than this each."""
@@ -37,11 +39,8 @@ class GraphReport:
         for pair, n in self.leaks.items():
             earlier, later = pair.split("/")
             said += [f"{n:,} triples of {later} are facts of {earlier} too"] if n else []
-        said += [
-            f"{n:,} triples labelled -1 in {s} are stated as facts as well"
-            for s, n in self.contradictions.items()
-            if n
-        ]
+        contradicted = [(split, n) for split, n in self.contradictions.items() if n]
+        said += [f"{n:,} triples labelled -1 in {split} are stated as facts as well" for split, n in contradicted]
         for split, n in self.unseen_triples.items():
             entities, relations = self.unseen_entities[split], self.unseen_relations[split]
             what = [f"{k:,} {kind}" for k, kind in ((entities, "entities"), (relations, "relations")) if k]
@@ -55,32 +54,29 @@ class GraphReport:
         return said
 
     def as_dict(self) -> dict[str, dict[str, int]]:
-        """Return the counts for a JSON file."""
         return asdict(self)
 
 
 def inspect_graph(graph: KnowledgeGraph) -> GraphReport:
     """Count duplicates, leaks, contradictory labels and unseen entities."""
-    signed = {name: 2 * graph.keys(graph.split(name).triples) + (graph.split(name).signs > 0) for name in SPLITS}
-    facts = {name: np.unique(graph.keys(graph.split(name).facts)) for name in SPLITS}
+    keys = {name: graph.keys(graph.split(name).triples) for name in SPLITS}
+    signs = {name: graph.split(name).signs for name in SPLITS}
+    facts = {name: np.unique(keys[name][signs[name] > 0]) for name in SPLITS}
     stated = np.concatenate(list(facts.values()))
-    seen_entities, seen_relations = graph.seen_entities, graph.seen_relations
     held_out = {name: graph.split(name).triples for name in ("valid", "test")}
+
+    def unseen(columns: list[int], seen: NDArray[np.bool_]) -> dict[str, int]:
+        return {name: int((~seen[np.unique(triples[:, columns])]).sum()) for name, triples in held_out.items()}
+
     return GraphReport(
-        duplicates={name: len(key) - len(np.unique(key)) for name, key in signed.items()},
+        duplicates={name: len(own) - len(np.unique(2 * own + (signs[name] > 0))) for name, own in keys.items()},
         leaks={
             f"{earlier}/{later}": len(np.intersect1d(facts[earlier], facts[later], assume_unique=True))
             for earlier, later in (("train", "valid"), ("train", "test"), ("valid", "test"))
         },
-        contradictions={
-            name: int(np.isin(graph.keys(graph.split(name).falsehoods), stated).sum()) for name in ("valid", "test")
-        },
-        unseen_entities={
-            name: int((~seen_entities[np.unique(triples[:, [0, 2]])]).sum()) for name, triples in held_out.items()
-        },
-        unseen_relations={
-            name: int((~seen_relations[np.unique(triples[:, 1])]).sum()) for name, triples in held_out.items()
-        },
+        contradictions={name: int(np.isin(keys[name][signs[name] < 0], stated).sum()) for name in held_out},
+        unseen_entities=unseen([0, 2], graph.seen_entities),
+        unseen_relations=unseen([1], graph.seen_relations),
         unseen_triples={name: int(graph.has_unseen(triples).sum()) for name, triples in held_out.items()},
         many_relations=_many_relations(graph),
     )
@@ -98,3 +94,34 @@ def _many_relations(graph: KnowledgeGraph) -> dict[str, int]:
     are_rare = len(graph.train) < FACTS_EACH * relations
     are_entities = 2 * sum(label in graph.entities for label in graph.relations) > relations
     return {"relations": relations, "entities": entities} if are_rare or are_entities else {}
+
+
+def drop_unseen(graph: KnowledgeGraph, name: str | None = None) -> KnowledgeGraph:
+    """Drop each valid and test triple with an entity or relation that no training triple has.
+
+    The paper's cleaning rule (section 4), which turns WN18RR into WN18AM and FB15k-237 into FB15k-237AM: what a model
+    says of an unseen entity depends on its initialisation only. The vocabularies shrink to what training has, in the
+    old order.
+    """
+    seen = (graph.seen_entities, graph.seen_relations)
+    new_entity, new_relation = (np.cumsum(kept, dtype=np.int64) - 1 for kept in seen)
+    splits: dict[str, Any] = {}
+    for split in SPLITS:
+        kept = graph.split(split).take(~graph.has_unseen(graph.split(split).triples))
+        head, relation, tail = kept.triples.T
+        triples = np.column_stack([new_entity[head], new_relation[relation], new_entity[tail]])
+        splits[split] = Split(triples, kept.labels, kept.weights)
+    entities, relations = (
+        Vocabulary(own.kind, (own[i] for i in np.flatnonzero(kept).tolist()))
+        for own, kept in zip((graph.entities, graph.relations), seen, strict=True)
+    )
+    dropped = sum(len(graph.split(split)) - len(splits[split]) for split in SPLITS)
+    notes = [f"{dropped} valid and test triples with unseen entities dropped"] if dropped else []
+    return replace(
+        graph,
+        name=name or graph.name,
+        entities=entities,
+        relations=relations,
+        notes=(*graph.notes, *notes),
+        **splits,
+    )

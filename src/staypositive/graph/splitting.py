@@ -17,28 +17,18 @@ DEFAULT_SPLIT = (0.8, 0.1, 0.1)
 
 def split_triples(
     name: str,
-    columns: Columns,
-    signs: NDArray[np.int8] | None,
-    ratios: Sequence[float] = DEFAULT_SPLIT,
-    seed: int = 0,
-    sources: Sequence[Source] = (),
-) -> KnowledgeGraph:
-    """Split triples given by label at random, as in `split_labelled`."""
-    return split_labelled(name, from_columns(columns, signs), ratios, seed, sources)
-
-
-def split_labelled(
-    name: str,
-    stated: LabelledTriples,
+    triples: LabelledTriples | Columns,
+    signs: NDArray[np.int8] | None = None,
     ratios: Sequence[float] = DEFAULT_SPLIT,
     seed: int = 0,
     sources: Sequence[Source] | None = None,
 ) -> KnowledgeGraph:
-    """Split labelled triples at random by `ratios`.
+    """Split triples at random by `ratios`; `signs` are those of triples given as columns of labels.
 
     A fact that is the first to mention an entity or a relation goes to train, so nothing is unseen there; copies of
     one triple stay together, so nothing leaks. Triples labelled -1 are shared out between valid and test.
     """
+    stated = triples if isinstance(triples, LabelledTriples) else from_columns(triples, signs)
     shares = _checked(ratios)
     if seed < 0:
         raise SettingError(f"a seed is a whole number from 0, got {seed}")
@@ -74,10 +64,7 @@ def _checked(ratios: Sequence[float]) -> NDArray[np.float64]:
 
 
 def _place_facts(
-    triples: NDArray[np.int64],
-    copies: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    draw: np.random.Generator,
+    triples: NDArray[np.int64], copies: NDArray[np.int64], shares: NDArray[np.float64], draw: np.random.Generator
 ) -> NDArray[np.int64]:
     """Return 0, 1 or 2 (train, valid, test) for each fact; equal facts get equal places."""
     _, first, group = np.unique(copies, return_index=True, return_inverse=True)

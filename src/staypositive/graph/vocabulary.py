@@ -1,7 +1,9 @@
-"""Labels and their ids."""
+"""Labels and their ids, and which labels are spelt like one that is not there."""
 
 from __future__ import annotations
 
+import difflib
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
@@ -9,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.errors import InputError, UnknownLabelError
-from staypositive.graph.spelling import Spelling
+
+BINS = 32
+COMPARED = 64
+"""Labels compared letter by letter: the most promising ones."""
+CUTOFF = 0.6
 
 
 class Vocabulary(Sequence[str]):
@@ -33,32 +39,64 @@ class Vocabulary(Sequence[str]):
         return iter(self.labels)
 
     def __contains__(self, label: object) -> bool:
-        return label in self._ids
+        return self._number(label) is not None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and (self.kind, self.labels) == (other.kind, other.labels)
+        is_alike = isinstance(other, Vocabulary) and (self.kind, len(self)) == (other.kind, len(other))
+        return is_alike and all(map(operator.eq, self, other))  # type: ignore[call-overload]
 
     def __hash__(self) -> int:
-        return hash((self.kind, self.labels))
+        return hash((self.kind, len(self)))
+
+    def _number(self, label: object) -> int | None:
+        return self._ids.get(label)  # type: ignore[call-overload, no-any-return]
 
     def id(self, label: str) -> int:
         """Return the id of a label; an unknown one is an error that suggests the nearest labels."""
-        try:
-            return self._ids[label]
-        except KeyError:
-            raise UnknownLabelError(self.kind, label, self.nearest(label)) from None
+        number = self._number(label)
+        if number is None:
+            raise UnknownLabelError(self.kind, label, self.nearest(label))
+        return number
 
     def ids(self, labels: Iterable[str]) -> NDArray[np.int64]:
-        """Return the ids of many labels."""
-        return np.fromiter((self.id(label) for label in labels), dtype=np.int64)
+        return np.fromiter(map(self.id, labels), dtype=np.int64)
 
     def nearest(self, label: str, most: int = 3) -> list[str]:
         """Return up to `most` labels spelt like this one, whatever the case; a longer name may begin with it."""
         return self._spelling.nearest(label, most)
 
     @cached_property
-    def _spelling(self) -> Spelling:
-        return Spelling(self.labels)
+    def _spelling(self) -> _Spelling:
+        return _Spelling(self.labels)
+
+
+class _Spelling:
+    """Labels by how often each letter is in them: two that share few letters cannot be spelt alike."""
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self.labels = {label.casefold(): label for label in reversed(labels)}  # of two spelt alike, the first is kept
+        self.folded = list(dict.fromkeys(map(str.casefold, labels)))
+        coded = [label.encode("utf-8", "replace") for label in self.folded]
+        self.lengths = np.fromiter(map(len, coded), dtype=np.int64, count=len(coded))
+        letters = np.frombuffer(b"".join(coded), dtype=np.uint8) % BINS
+        rows = np.repeat(np.arange(len(coded)), self.lengths)
+        counts = np.bincount(rows * BINS + letters, minlength=len(coded) * BINS)
+        self.counts = np.minimum(counts, 255).astype(np.uint8).reshape(-1, BINS)
+
+    def nearest(self, label: str, most: int) -> list[str]:
+        wanted = label.casefold()
+        begins = sorted((known for known in self.folded if wanted and known.startswith(wanted)), key=len)
+        close = difflib.get_close_matches(wanted, self._promising(wanted), n=most, cutoff=CUTOFF)
+        return [self.labels[known] for known in dict.fromkeys([*close[:1], *begins[:2], *close, *begins])][:most]
+
+    def _promising(self, wanted: str) -> list[str]:
+        """Return the labels that share most letters with a text: twice those over both lengths bounds likeness."""
+        coded = np.frombuffer(wanted.encode("utf-8", "replace"), dtype=np.uint8)
+        own = np.minimum(np.bincount(coded % BINS, minlength=BINS), 255).astype(np.uint8)
+        shared = np.minimum(self.counts, own).sum(axis=1, dtype=np.int64)
+        bound = 2 * shared / np.maximum(self.lengths + len(coded), 1)
+        best = np.argsort(-bound, kind="stable")[:COMPARED]
+        return [self.folded[place] for place in best[bound[best] >= CUTOFF].tolist()]
 
 
 def _require_text(kind: str, labels: Sequence[str]) -> None:

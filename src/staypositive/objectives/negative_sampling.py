@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -26,6 +26,18 @@ class NegativeSampling(Objective):
 
     name: ClassVar[str] = "negative-sampling"
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=None, accumulator=0.1)
+    search_space: ClassVar[dict[str, Any]] = {
+        "learning_rate": {"low": 0.03, "high": 1.0, "log": True},
+        "l2": {"low": 1e-4, "high": 0.1, "log": True},
+        "negatives": (1, 4, 10),
+    }
+    paper_grid: ClassVar[dict[str, Any]] = {
+        "learning_rate": (0.1, 0.01, 0.001, 0.0001),
+        "l2": (0.1, 0.01, 0.001),
+        "dim": (100, 200),
+        "dropout": (0.0, 0.4),
+        "negatives": (1, 10),
+    }
 
     negatives: int = option(1, "negative ratio n: corruptions drawn for each fact", least=1)
     l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch", least=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 from torch.nn.functional import embedding
@@ -123,6 +123,10 @@ class Objective(ABC):
     """Whether its loss reads φ + ψ as log-odds, so that the prior score ψ has a meaning."""
     statistic_terms: ClassVar[frozenset[str]] = frozenset()
     """Its terms that depend on the statistic alone: of several processes, each computes the same."""
+    search_space: ClassVar[dict[str, Any]] = {"learning_rate": {"low": 0.03, "high": 1.0, "log": True}}
+    """What `tune` searches beside dim and dropout: lists of values, or ranges."""
+    paper_grid: ClassVar[dict[str, Any]] = {}
+    """The grid of the paper's appendix, if it has one; the bound is 5 and the power 1 throughout."""
 
     def __post_init__(self) -> None:
         check_options(self, owner=f" (an option of {self.name})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -31,6 +31,10 @@ class OneVsAll(Objective):
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10, monitor="mrr")
     averages: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = False
+    search_space: ClassVar[dict[str, Any]] = {
+        "learning_rate": {"low": 0.03, "high": 1.0, "log": True},
+        "n3": {"low": 1e-4, "high": 0.1, "log": True},
+    }
 
     l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch", least=0)
     n3: float = option(0.0, "weight of the N3 penalty on the facts' rows", least=0)

@@ -7,7 +7,7 @@ least squares over every triple there is (Hu et al. 2008 for one relation) cost 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -44,6 +44,12 @@ class SecondMoment(Objective):
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10, monitor="mrr")
     averages: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = False
+    search_space: ClassVar[dict[str, Any]] = {
+        "learning_rate": {"low": 0.03, "high": 0.3, "log": True},
+        "unobserved_weight": {"low": 1e-4, "high": 3e-2, "log": True},
+        "relation_weight": {"low": 0.0, "high": 1.0},
+        "n3": {"low": 1e-3, "high": 0.1, "log": True},
+    }
 
     unobserved_weight: float = option(3e-3, "weight w0 of an unobserved triple, relative to facts", least=0)
     relation_weight: float = option(0.3, "weight of relation prediction, relative to entities", least=0)

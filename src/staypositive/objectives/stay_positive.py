@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -29,6 +29,18 @@ class StayPositive(Objective):
     name: ClassVar[str] = "stay-positive"
     defaults: ClassVar[Defaults] = Defaults(bound="tanh", init_scale=None, accumulator=0.1)
     statistic_terms: ClassVar[frozenset[str]] = frozenset({"penalty"})
+    search_space: ClassVar[dict[str, Any]] = {
+        "learning_rate": {"low": 0.03, "high": 1.0, "log": True},
+        "penalty_weight": {"low": 1e-4, "high": 1.0, "log": True},
+        "prior_score": {"low": -4.0, "high": 0.0},
+    }
+    paper_grid: ClassVar[dict[str, Any]] = {
+        "learning_rate": (0.1, 0.01, 0.001, 0.0001),
+        "penalty_weight": (0.1, 0.001),
+        "dim": (100, 200),
+        "dropout": (0.0, 0.4),
+        "prior_score": (-3.0, -2.0, -1.0, 0.0),
+    }
 
     penalty_weight: float = option(0.1, "weight λ of the penalty on the sum of all scores", least=0)
     power: int = option(1, "1 for |sum|, 2 for its square", choices=(1, 2), applies=_PENALISED)

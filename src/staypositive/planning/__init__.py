@@ -1,6 +1,18 @@
 """What a training will cost before it is started: a model fitted to measured runs."""
 
-from staypositive.planning.costs import Costs, stored, stored_costs
-from staypositive.planning.model import Plan, Shape, Training, distinct_rows, plan_training
+from staypositive.planning.costs import COSTS_FILE, Costs, cost_terms, stored, stored_costs
+from staypositive.planning.plan import Plan, Shape, Training, distinct_rows, plan_training, sent_bytes
 
-__all__ = ["Costs", "Plan", "Shape", "Training", "distinct_rows", "plan_training", "stored", "stored_costs"]
+__all__ = [
+    "COSTS_FILE",
+    "Costs",
+    "Plan",
+    "Shape",
+    "Training",
+    "cost_terms",
+    "distinct_rows",
+    "plan_training",
+    "sent_bytes",
+    "stored",
+    "stored_costs",
+]

@@ -153,11 +153,6 @@ class NullDistribution:
         These are the members of its range, all of them or, of a relation with many facts, every so-manieth in turn,
         that are not known to be true in training or validation.
         """
-        n_relations, n_entities = len(self.graph.relations), len(self.graph.entities)
-
-        def keys(triples: Ints) -> Ints:
-            return np.asarray((triples[:, 0] * n_relations + triples[:, 1]) * n_entities + triples[:, 2])
-
         parts = [np.empty((0, 3), dtype=np.int64)]
         for relation in np.unique(facts[:, 1]).tolist():
             span = self.members["tail"][relation].cpu().numpy()
@@ -171,8 +166,8 @@ class NullDistribution:
             own[:, 0], own[:, 2] = np.repeat(heads, each), span[places.ravel()]
             parts.append(own)
         found = np.concatenate(parts)
-        known = keys(self.graph.facts("train", "valid"))
-        return self.features(found[~np.isin(keys(found), known)])
+        known = self.graph.keys(self.graph.facts("train", "valid"))
+        return self.features(found[~np.isin(self.graph.keys(found), known)])
 
     def correlation(self, relation: int) -> float:
         """Return how both z of a relation correlate over domain × range.

@@ -129,8 +129,6 @@ class CheckpointFolder:
             self._resume_from(about["origin"], len(history))
         return state
 
-    # -- what differs where several processes train ----------------------------------------------------------------
-
     def _write(self, state: TrainingState, contents: dict[str, bytes]) -> None:
         kept = {STATE: tensors_to_bytes(state.engine), BEST: tensors_to_bytes(state.best_weights)}
         self.kind.save(self.folder, kept | contents, self.origin["version"])
@@ -145,8 +143,6 @@ class CheckpointFolder:
 
     def _require_bounded(self, model: BilinearModel) -> None:
         require_bounded(model)
-
-    # -- checks ----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def _require_state(self, state: TrainingState, engine: Engine) -> None:

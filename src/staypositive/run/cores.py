@@ -6,7 +6,7 @@ training slows down far beyond the other programs' share. GNU's OpenMP (libgomp,
 spins for 300,000 rounds, and for 100 where it manages more threads than there are cores. So while others use
 the cores, a spare team of threads that only sleeps is kept beside the ones that train. Their number does not change,
 and with it no result. An engine whose sums do not depend on who does which part is told too, and uses one thread.
-Measured by `benchmarks/busy.py`; see `docs/speed.md`.
+Measured by `python -m experiments busy`; see `docs/speed.md`.
 """
 
 from __future__ import annotations

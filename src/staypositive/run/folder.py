@@ -64,9 +64,6 @@ class RunParts:
     """The SHA-256 of each file that it was read from, by role."""
 
 
-# -- writing -------------------------------------------------------------------------------------------------------
-
-
 def save_parts(folder: str | os.PathLike[str], parts: RunParts, precision: str = "float32") -> Path:
     """Write all parts, then the manifest that makes them count; `precision` is how weights are kept."""
     if precision not in KEPT_PRECISIONS:
@@ -114,7 +111,6 @@ def save_results(
 
 
 def history_json(history: Sequence[EpochRecord]) -> bytes:
-    """Return a history as a file holds it."""
     return to_json([vars(record) for record in history])
 
 
@@ -133,18 +129,15 @@ def _graph_contents(graph: KnowledgeGraph, folder: Path) -> dict[str, bytes]:
     return {GRAPH: tensors_to_bytes(arrays), "labels.json": to_json(labels)}
 
 
-# -- reading -------------------------------------------------------------------------------------------------------
-
-
 def load_parts(folder: str | os.PathLike[str]) -> RunParts:
-    """Read and check all parts."""
     folder = Path(folder)
-    if is_in_shards(folder):
+    files = RUN.files(folder)  # before the contents: a save that comes between makes results be refused, not mixed up
+    if SHARDS in files:
         raise RunError(
             f"the weights of {folder} are in shards, since they did not fit in one process's memory: `staypositive "
             "gather` makes it a run as any other, and under torchrun `evaluate` and `discover` take it as it is"
         )
-    contents, files = RUN.load_with_files(folder)
+    contents = RUN.load(folder)
 
     def filled(name: str, settings: dict[str, Any]) -> BilinearModel:
         return filled_model(name, settings, tensors_from_bytes(contents[WEIGHTS]))
@@ -171,7 +164,6 @@ def load_in_shards(folder: Path) -> tuple[RunParts, dict[str, Any]]:
 
 
 def is_in_shards(folder: Path) -> bool:
-    """Whether a folder holds a run whose weights are in shards."""
     return RUN.is_in(folder) and SHARDS in RUN.files(folder)
 
 

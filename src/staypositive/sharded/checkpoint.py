@@ -28,6 +28,7 @@ from staypositive.sealed_folder import Files, FolderKind, UnsealedError, entry_o
 from staypositive.sharded.rows import PIECE, rows_of
 from staypositive.tensors import tensors_from_bytes, tensors_to_bytes, write_tensors
 from staypositive.training import EpochRecord, State, TrainingState, World
+from staypositive.training.state import under, within
 
 COMMON = "common.safetensors"
 SHARDED = FolderKind(
@@ -41,14 +42,11 @@ SHARDED = FolderKind(
 )
 KEPT = 2
 """Number of checkpoints that are kept: the last, and one to fall back to should it be damaged."""
-BEST, MODEL = "best.", "model."
-
-_ADVICE = "Put it back as it was, or train again: the same command resumes from what is whole"
 
 
 @dataclass(frozen=True)
 class ShardedCheckpoint:
-    """A whole checkpoint on disk; its files are not looked at before they are needed."""
+    """A checkpoint that counts; its files are not looked at before they are needed."""
 
     folder: Path
     files: Files
@@ -60,22 +58,10 @@ class ShardedCheckpoint:
         """Return the checkpoint in a folder; `UnsealedError` where it was cut short before it counted."""
         manifest = SHARDED.read_manifest(folder)
         found = cls(folder, manifest["files"], manifest["sha256"])
-        names = {*map(shard_name, range(found.processes)), *SHARDED.roles}
-        if found.processes < 1 or found.files.keys() != names:
+        if found.processes < 1 or found.files.keys() != {*map(shard_name, range(found.processes)), *SHARDED.roles}:
             raise RunError(
                 f"{folder / SHARDED.manifest} is damaged: it does not name the files of {found.processes} processes"
             )
-        return found
-
-    @classmethod
-    def open(cls, folder: Path, sha256: str) -> ShardedCheckpoint:
-        """Return the checkpoint of a folder, whose manifest must have that hash."""
-        try:
-            found = cls.at(folder)
-        except UnsealedError as error:
-            raise RunError(f"{error}. {_ADVICE}") from None
-        if found.sha256 != sha256:
-            raise RunError(f"{folder / SHARDED.manifest} is another one than the run's. {_ADVICE}")
         return found
 
     @property
@@ -94,18 +80,7 @@ class ShardedCheckpoint:
         """The epoch whose weights the training would end with, were this its end."""
         return max((record.epoch for record in self.history if record.is_best), default=len(self.history))
 
-    @cached_property
-    def common(self) -> State:
-        """What all processes keep."""
-        with readable(self.folder):
-            return tensors_from_bytes(SHARDED.load(self.folder, (COMMON,))[COMMON])
-
-    @property
-    def group(self) -> str:
-        """The prefix of the weights of the best epoch: those set aside, or without validation the last."""
-        return BEST if any(record.is_best for record in self.history) else MODEL
-
-    def damaged(self, world: World | None = None) -> list[str]:
+    def damage(self, world: World | None = None) -> str:
         """Return which files are missing or do not have their hash; of several processes, each checks some."""
         names, rank, size = list(self.files), *((0, 1) if world is None else (world.rank, world.size))
         bad = torch.zeros(len(names), dtype=torch.int64)
@@ -113,79 +88,56 @@ class ShardedCheckpoint:
             bad[place] = bool(fault(self.folder / names[place], self.files[names[place]]))
         if world is not None:
             bad = world.all_reduce("checkpoint", bad.to(world.device)).cpu()
-        return [name for name, is_bad in zip(names, bad.tolist(), strict=True) if is_bad]
+        paths = [self.folder / name for name, is_bad in zip(names, bad.tolist(), strict=True) if is_bad]
+        return "; ".join(f"{path} {'is damaged' if path.is_file() else 'is missing'}" for path in paths)
 
-    def require_whole(self, world: World | None = None) -> None:
-        """Refuse a checkpoint of which a file is missing or damaged, by name."""
-        bad = [self.folder / name for name in self.damaged(world)]
-        if bad:
-            said = "; ".join(f"{path} {'is damaged' if path.is_file() else 'is missing'}" for path in bad)
-            raise RunError(f"{said}. {_ADVICE}")
+    @cached_property
+    def common(self) -> State:
+        """What all processes keep."""
+        return tensors_from_bytes(SHARDED.load(self.folder, (COMMON,))[COMMON])
 
-    # -- tables ----------------------------------------------------------------------------------------------------
-
-    def common_table(self, name: str, shape: Sequence[int]) -> Tensor:
-        """Return a table that all processes keep."""
-        return self._alike(name, self.common[name], torch.float32, shape)
-
-    def whole_table(
-        self, name: str, shape: tuple[int, ...], rows: int, advance: Callable[[int], Any]
+    def weights(
+        self, name: str, shape: Sequence[int], rank: int = 0, size: int = 1, rows: int = PIECE
     ) -> Iterator[Tensor]:
-        """Yield a sharded table's rows in the order of entities: at most `rows` at once, or one of each file."""
-        each = max(1, rows // self.processes)
-        with ExitStack() as opened:
-            shards = [opened.enter_context(self._shard(process)).get_slice(name) for process in range(self.processes)]
-            for process, stored in enumerate(shards):
-                own = [rows_of(process, self.processes, shape[0]), *shape[1:]]
-                if stored.get_shape() != own:
-                    path = self.folder / shard_name(process)
-                    raise RunError(f"{path} has {name} of shape {stored.get_shape()}, and {own} was expected")
-            for first in range(0, rows_of(0, self.processes, shape[0]), each):
-                parts = [stored[first : first + each] for stored in shards]
-                piece = torch.empty(sum(map(len, parts)), *shape[1:])
-                for process, part in enumerate(parts):
-                    piece[process :: self.processes] = self._alike(name, part, piece.dtype, part.shape)
-                yield piece
-                advance(len(piece))
+        """Yield the weights of a model's table in pieces: if it is sharded, the rows of process `rank` of `size`."""
+        stored = ("best." if any(record.is_best for record in self.history) else "model.") + name
+        return self.rows(stored, shape, rank, size, rows) if _is_sharded(name) else iter([self._alike(stored, shape)])
 
-    @torch.no_grad()
-    def read_rows(self, world: World, tables: Mapping[str, Tensor]) -> None:
-        """Fill tables with this process's rows, whatever number of processes wrote them."""
-        came = dict.fromkeys(tables, 0)
-        for process in range(self.processes):
-            if self.processes == world.size and process != world.rank:
-                continue
-            with self._shard(process) as stored:
-                for name, table in tables.items():
-                    came[name] += self._read_rows(name, stored.get_slice(name), process, world, table)
-        for name, table in tables.items():
-            if came[name] != len(table):
-                raise RunError(f"{self.folder} has {came[name]} rows of {name} for {len(table)} entities")
+    def rows(self, name: str, shape: Sequence[int], rank: int, size: int, most: int = PIECE) -> Iterator[Tensor]:
+        """Yield the rows of process `rank` of `size`, in order, whatever number of processes wrote them.
 
-    def _read_rows(self, name: str, stored: Any, process: int, world: World, table: Tensor) -> int:
-        """Take what is this process's from one file's rows, some at a time; return how many they were."""
-        came = 0
-        for first in range(0, stored.get_shape()[0], PIECE):
-            rows = stored[first : first + PIECE]
-            self._alike(name, rows, table.dtype, (len(rows), *table.shape[1:]))
-            ids = process + self.processes * torch.arange(first, first + len(rows))
-            own = ids % world.size == world.rank
-            table[(ids[own] // world.size).to(table.device)] = rows[own].to(table)
-            came += int(own.sum())
-        return came
-
-    def _shard(self, process: int) -> Any:
+        `shape` is that of the whole table. At most `most` rows are in memory at once, or one of each file.
+        """
         from safetensors import safe_open
 
-        return safe_open(self.folder / shard_name(process), "pt")
+        count, each = self.processes, max(1, most // self.processes) * self.processes
+        with ExitStack() as opened:
+            shards = {}
+            for process in [rank] if count == size else range(count):
+                path = self.folder / shard_name(process)
+                shards[process] = stored = opened.enter_context(safe_open(path, "pt")).get_slice(name)
+                own = [rows_of(process, count, shape[0]), *shape[1:]]
+                if stored.get_shape() != own:
+                    raise RunError(f"{path} has {name} of shape {stored.get_shape()}, and {own} was expected")
+            for ids in torch.arange(rank, shape[0], size).split(each):
+                piece = torch.empty(0)
+                for process, stored in shards.items():
+                    is_here = ids % count == process
+                    places = ids[is_here] // count
+                    if len(places):
+                        part = stored[int(places[0]) : int(places[-1]) + 1]
+                        if not part.is_floating_point():
+                            raise RunError(f"{self.folder / shard_name(process)} has {name} of {part.dtype}")
+                        piece = piece if len(piece) else part.new_empty(len(ids), *shape[1:])
+                        piece[is_here] = part[places - places[0]]
+                yield piece
 
-    def _alike(self, name: str, found: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
-        """Refuse a tensor of another shape or kind than its table: copying would stretch or convert it."""
-        if found.shape != torch.Size(shape) or found.is_floating_point() != dtype.is_floating_point:
-            raise RunError(
-                f"{self.folder} has {name} of shape {list(found.shape)} and {found.dtype}, and {list(shape)} of "
-                f"{dtype} was expected"
-            )
+    def _alike(self, name: str, shape: Sequence[int]) -> Tensor:
+        """Return a table that all processes keep."""
+        found = self.common[name]
+        if list(found.shape) != list(shape) or not found.is_floating_point():
+            said = f"has {name} of shape {list(found.shape)} and {found.dtype}, and not {list(shape)}"
+            raise RunError(f"{self.folder / COMMON} {said}")
         return found
 
 
@@ -216,7 +168,7 @@ class ShardedCheckpointFolder(CheckpointFolder):
                 found = ShardedCheckpoint.at(folder)
             except UnsealedError:
                 continue  # cut short before it counted
-            if not found.damaged(self.world):
+            if not found.damage(self.world):
                 return found
         return None
 
@@ -233,21 +185,19 @@ class ShardedCheckpointFolder(CheckpointFolder):
 
     def _tensors(self, place: Path, contents: Mapping[str, bytes]) -> tuple[State, State]:
         assert self.engine is not None
-        found = tensors_from_bytes(contents[COMMON])
-        own = {name: table for name, table in self.engine.state().items() if _is_sharded(name)}
-        if any(name.startswith(BEST) for name in found):
-            own |= {
-                f"{BEST}{name}": table for name, table in self.engine.model.state_dict().items() if _is_sharded(name)
-            }
-        rows = {name: torch.empty_like(table, device="cpu") for name, table in own.items()}
-        ShardedCheckpoint.at(place).read_rows(self.world, rows)
-        found |= rows
-        best = {name.removeprefix(BEST): tensor for name, tensor in found.items() if name.startswith(BEST)}
-        return {name: tensor for name, tensor in found.items() if not name.startswith(BEST)}, best
+        found, model = ShardedCheckpoint.at(place), self.engine.model
+        state = tensors_from_bytes(contents[COMMON])
+        wanted = self.engine.state() | under("best", model.state_dict() if within("best", state) else {})
+        for name, own in wanted.items():
+            if _is_sharded(name):
+                whole = model.n_entities, *own.shape[1:]
+                state[name] = torch.cat(list(found.rows(name, whole, self.world.rank, self.world.size)))
+        best = within("best", state)
+        return {name: tensor for name, tensor in state.items() if not name.startswith("best.")}, best
 
     def _write(self, state: TrainingState, contents: dict[str, bytes]) -> None:
         own, world = self.folder / f"epoch-{len(state.history):06d}", self.world
-        tensors = state.engine | {f"{BEST}{name}": weight for name, weight in state.best_weights.items()}
+        tensors = state.engine | under("best", state.best_weights)
         files: Files = {}
 
         def write() -> list[int]:

@@ -5,7 +5,7 @@ Its folder is a run's, with `shards.json` in place of the weights: which checkpo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,13 @@ from torch import Tensor
 
 from staypositive.errors import RunError, SettingError
 from staypositive.files import locked, parsed, to_json
-from staypositive.graph.on_disk.job import Progress, silent
+from staypositive.graph.on_disk import Progress, silent
 from staypositive.models import build_model
 from staypositive.run.checking import largest_weights, require_bounded
 from staypositive.run.checkpoint import readable
 from staypositive.run.folder import RUN, SHARDS, WEIGHTS, RunParts, load_in_shards, save_with
-from staypositive.sharded.checkpoint import ShardedCheckpoint, remove_checkpoints, require_bounded_share
+from staypositive.sealed_folder import UnsealedError
+from staypositive.sharded.checkpoint import SHARDED, ShardedCheckpoint, remove_checkpoints, require_bounded_share
 from staypositive.sharded.fitting import ShardedRun, hold_share
 from staypositive.sharded.rows import PIECE
 from staypositive.tensors import Table, tensors_in_pieces
@@ -56,17 +57,16 @@ def leave_in_shards(trained: ShardedRun, folder: Path, metrics: dict[str, Any]) 
 
 def open_sharded(folder: Path, world: World) -> ShardedRun:
     """Open a run that stays in shards, each process its own rows, whatever number of processes left it."""
-    parts, checkpoint = _open(folder)
-    checkpoint.require_whole(world)
+    parts, checkpoint = _open(folder, world)
     model = parts.model
+    shapes = {name: weight.shape for name, weight in model.named_parameters()}
     hold_share(model, world)
     with readable(checkpoint.folder):
         for name, weight in model.named_parameters():
-            stored = checkpoint.group + name
-            if name == ENTITIES:
-                checkpoint.read_rows(world, {stored: weight.data})
-            else:
-                weight.data.copy_(checkpoint.common_table(stored, weight.shape))
+            first = 0
+            for piece in checkpoint.weights(name, shapes[name], world.rank, world.size):
+                weight.data[first : first + len(piece)] = piece
+                first += len(piece)
         model.to(world.device).eval()
         require_bounded_share(model, world)
     result = TrainingResult(parts.history, parts.best_epoch, "epochs")
@@ -79,23 +79,11 @@ def gather_run(folder: Path, out: Path | None = None, *, rows: int = PIECE, prog
     At most `rows` entity rows are in memory at once; `progress` shows a bar of them. Shards that no run needs any
     more are removed: those that go by the name of a run that was gathered in its own folder.
     """
-    parts, checkpoint = _open(folder)
     if out is not None and RUN.is_in(out):
         raise SettingError(f"{out} already holds a run; give another --out")
-    checkpoint.require_whole()
+    parts, checkpoint = _open(folder)
     with progress("rows", parts.model.n_entities) as advance:
-
-        def tables() -> Iterator[tuple[str, Table]]:
-            for name, weight in parts.model.state_dict().items():
-                stored, shape = checkpoint.group + name, tuple(weight.shape)
-                if name == ENTITIES:
-                    yield name, Table(shape, checkpoint.whole_table(stored, shape, rows, advance))
-                else:
-                    yield name, Table(shape, [checkpoint.common_table(stored, shape)])
-
-        with readable(checkpoint.folder):
-            found = dict(tables())
-        save_with(out or folder, parts, {WEIGHTS: _bounded(parts, found, checkpoint)})
+        save_with(out or folder, parts, {WEIGHTS: _gathered(parts, checkpoint, rows, advance)})
     own = checkpoint.folder.parent
     if out is None and own == shards_of(folder.resolve()) and not own.is_symlink():  # else they are another run's too
         remove_checkpoints(own)
@@ -110,34 +98,45 @@ def keep_metrics(folder: Path, split: str, report: dict[str, Any]) -> None:
         RUN.update(folder, {"metrics.json": to_json(kept)}, __version__)
 
 
-def _bounded(parts: RunParts, tables: dict[str, Table], checkpoint: ShardedCheckpoint) -> Iterator[bytes]:
+def _gathered(
+    parts: RunParts, checkpoint: ShardedCheckpoint, rows: int, advance: Callable[[int], Any]
+) -> Iterator[bytes]:
     """Yield the file of all weights; those that lead to scores that 32 bits cannot hold are refused at its end."""
-    largest = torch.zeros(())
+    largest: dict[str, Tensor] = {}
 
-    def watched(pieces: Iterable[Tensor]) -> Iterator[Tensor]:
-        nonlocal largest
-        for piece in pieces:
-            largest = torch.maximum(largest, largest_weights(piece))
+    def watched(name: str, shape: tuple[int, ...]) -> Iterator[Tensor]:
+        for piece in checkpoint.weights(name, shape, rows=rows):
             yield piece
+            if name == ENTITIES:
+                advance(len(piece))
+                piece = largest_weights(piece.float())[None]
+                piece = torch.maximum(piece, largest.get(name, piece))
+            largest[name] = piece
 
     with readable(checkpoint.folder):
-        entities = tables[ENTITIES]
-        yield from tensors_in_pieces(tables | {ENTITIES: Table(entities.shape, watched(entities.pieces))})
+        shapes = {name: tuple(weight.shape) for name, weight in parts.model.state_dict().items()}
+        yield from tensors_in_pieces({name: Table(shape, watched(name, shape)) for name, shape in shapes.items()})
         model = build_model(parts.settings.model, **parts.model.settings() | {"n_entities": 1})
-        others = {name: torch.cat(list(table.pieces)) for name, table in tables.items() if name != ENTITIES}
-        model.load_state_dict(others | {ENTITIES: largest[None]})
+        model.load_state_dict(largest)
         require_bounded(model)
 
 
-def _open(folder: Path) -> tuple[RunParts, ShardedCheckpoint]:
+def _open(folder: Path, world: World | None = None) -> tuple[RunParts, ShardedCheckpoint]:
+    """Return the parts of a run in shards, the model an outline, and the whole checkpoint of its weights."""
     parts, stated = load_in_shards(folder)
     for name in (stated["folder"], stated["checkpoint"]):
         if name in ("", "..") or Path(name).name != name:
             raise RunError(f"{folder} names shards outside its own: {name!r}")
     place = folder.resolve().with_name(stated["folder"]) / stated["checkpoint"]
-    checkpoint = ShardedCheckpoint.open(place, stated["sha256"])
-    if checkpoint.best_epoch != parts.best_epoch:
-        raise RunError(
-            f"{place} has weights of epoch {checkpoint.best_epoch}, and the run those of {parts.best_epoch}"
-        )
-    return parts, checkpoint
+    try:
+        found = ShardedCheckpoint.at(place)
+        wrong = found.damage(world)
+        if found.sha256 != stated["sha256"]:
+            wrong = f"{place / SHARDED.manifest} is another one than the run's"
+    except UnsealedError as error:
+        wrong = str(error)
+    if wrong:
+        raise RunError(f"{wrong}. Put it back as it was, or train again: the same command resumes from what is whole")
+    if found.best_epoch != parts.best_epoch:
+        raise RunError(f"{place} has weights of epoch {found.best_epoch}, and the run those of {parts.best_epoch}")
+    return parts, found

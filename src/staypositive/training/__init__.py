@@ -2,16 +2,18 @@
 
 from staypositive.training.device import resolve_device
 from staypositive.training.engine import AutogradStep, Engine, Step, SteppedEngine
-from staypositive.training.engines import ENGINES, KINDS, TrainingTask, build_engine, choose
+from staypositive.training.engines import ENGINES, KINDS, TrainingTask, build_engine, build_pack, choose
 from staypositive.training.facts import FactsInMemory, FactStream, can_stream
 from staypositive.training.loop import (
     MONITORS,
     Callback,
     Checkpointer,
     EpochRecord,
+    RunInTraining,
     TrainingResult,
     TrainingState,
     Validate,
+    start_runs,
     train,
     train_runs,
 )
@@ -51,6 +53,7 @@ __all__ = [
     "RowExchange",
     "RowOptimiser",
     "RowStore",
+    "RunInTraining",
     "ShardedRows",
     "Share",
     "State",
@@ -64,6 +67,7 @@ __all__ = [
     "World",
     "build_engine",
     "build_optimiser",
+    "build_pack",
     "can_stream",
     "choose",
     "copy_into",
@@ -73,6 +77,7 @@ __all__ = [
     "own_device",
     "resolve_device",
     "restarts",
+    "start_runs",
     "train",
     "train_runs",
     "under",

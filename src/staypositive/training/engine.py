@@ -201,6 +201,25 @@ class SteppedEngine(Engine):
         self.step_by.reset()
 
 
+class EnginesInTurn(Engine):
+    """Several runs, of which each goes through an epoch after the other."""
+
+    name = "in-turn"
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self.engines, self.batches = list(engines), engines[0].batches
+        self.models = [engine.model for engine in engines]
+
+    def run_epoch(self) -> list[Terms]:
+        """Go through the facts once for each run."""
+        return [terms for engine in self.engines for terms in engine.run_epoch()]
+
+    def keep(self, chosen: Sequence[int]) -> None:
+        """Continue with some of the runs."""
+        self.engines = [self.engines[run] for run in chosen]
+        self.models = [engine.model for engine in self.engines]
+
+
 def terms_of(
     form: LogisticForm, has_negatives: bool, true: Number, false: Number, penalty: Number, squares: Number
 ) -> dict[str, Number]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from staypositive.models import BilinearModel, BlockModel
 from staypositive.models.block import GPU_BLOCKS
 from staypositive.objectives import Objective, Statistic, gram_is_less_work
 from staypositive.training.captured import CapturedEngine
-from staypositive.training.engine import AutogradStep, Engine, SteppedEngine
+from staypositive.training.engine import AutogradStep, Engine, EnginesInTurn, SteppedEngine
 from staypositive.training.facts import FactsInMemory, FactStream, can_stream
 from staypositive.training.optimisers import AdaGrad, RowOptimiser
 from staypositive.training.sharded_store import ShardedRows
@@ -191,13 +191,20 @@ def _fused_cpu(name: str, task: TrainingTask) -> Engine:
 
 
 def _fused_gpu(name: str, task: TrainingTask) -> Engine:
+    return _packed([task])
+
+
+def _packed(tasks: Sequence[TrainingTask]) -> Engine:
     from staypositive.training.fused_gpu import FusedGpuEngine, PackedRun
 
-    model, optimiser, facts = task.model, task.optimiser, task.facts
-    assert isinstance(model, BlockModel)
-    assert isinstance(optimiser, AdaGrad)
-    assert isinstance(facts, Tensor)
-    return FusedGpuEngine([PackedRun(model, task.objective, optimiser, task.seed)], facts, task.batch_size)
+    runs = []
+    for task in tasks:
+        model, optimiser = task.model, task.optimiser
+        assert isinstance(model, BlockModel)
+        assert isinstance(optimiser, AdaGrad)
+        runs.append(PackedRun(model, task.objective, optimiser, task.seed))
+    assert isinstance(task.facts, Tensor)
+    return FusedGpuEngine(runs, task.facts, task.batch_size)
 
 
 _cpu, _gpu = partial(_on, "cpu"), partial(_on, "cuda")
@@ -250,3 +257,10 @@ def build_engine(engine: str, task: TrainingTask) -> Engine:
     name = engine if engine in KINDS else choose(engine, task)
     log.info("engine: %s", name)
     return KINDS[name].build(name, task)
+
+
+def build_pack(engine: str, tasks: Sequence[TrainingTask]) -> Engine:
+    """Build one engine for several runs on the same facts: a pack where the GPU can, else one after the other."""
+    if choose(engine, tasks[0]) == "fused-gpu":
+        return _packed(tasks)
+    return EnginesInTurn([build_engine(engine, task) for task in tasks])

@@ -1,4 +1,4 @@
-"""Tuning: a search over settings by validation, on Optuna (extra `tune`), that can be stopped and taken up again."""
+"""Tuning: a search over settings by validation, on Optuna (extra `tune`), that can be stopped and resumed."""
 
 from staypositive.tuning.page import write_best, write_study_page
 from staypositive.tuning.search import Tuned, tune

@@ -1,33 +1,35 @@
-"""The search: trials in one or several processes, all kept in one SQLite file, so that a stopped search goes on.
+"""The search: trials in one or several processes, all kept in one database, so that a stopped search can be resumed.
 
 Each trial is a training whose validations are reported to Optuna: a median pruner ends those that lag behind. A grid
 is a queue of all its points, which workers take one by one, so that no point is done twice or left out. A trial whose
-process has died is given up, and its setting put into the queue again.
+process has died is given up, and its setting is queued again.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import socket
 import sqlite3
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from staypositive.errors import DivergedError, InputError, SettingError
+from staypositive.errors import DivergedError, InputError, SettingError, StayPositiveError
 from staypositive.graph import KnowledgeGraph
 from staypositive.run import Settings, fit, monitor_of
 from staypositive.training import MONITORS, Callback, EpochRecord
-from staypositive.tuning.space import Range, Space
+from staypositive.tuning.space import Space
 
 SAMPLERS = ("tpe", "grid")
 
 
 def optuna() -> Any:
-    """Return Optuna, speaking of warnings alone; an error says how to get it."""
+    """Return Optuna, whose log is limited to warnings; an error says how to install it."""
     try:
         import optuna as library
     except ImportError:
@@ -38,7 +40,7 @@ def optuna() -> Any:
 
 @dataclass(frozen=True)
 class Search:
-    """What all workers of a search share; it goes to other processes as it is."""
+    """What all workers of a search share; it is sent to other processes."""
 
     graph: KnowledgeGraph
     space: Space
@@ -50,7 +52,7 @@ class Search:
     @property
     def monitor(self) -> str:
         """The validation metric that trials are judged by."""
-        return monitor_of(self.graph, self.space.settings({n: _first(c) for n, c in self.space.searched.items()}))
+        return monitor_of(self.graph, self.space.settings(self.space.first()))
 
     def load(self, worker: int = 0) -> Any:
         """Return the study as one worker sees it; workers draw differently."""
@@ -64,14 +66,13 @@ class Search:
 
     def step(self, study: Any) -> None:
         """Do one trial: the next of the queue, or one that the sampler chooses."""
-        library = optuna()
-        states = library.trial.TrialState
         with alone(self.storage):
             trial = study.ask()
-            trial.set_user_attr("worker", _worker())
+            trial.set_user_attr("worker", f"{socket.gethostname()}:{os.getpid()}")
+        states = optuna().trial.TrialState
         try:
             study.tell(trial, self.run(trial))
-        except library.TrialPruned:
+        except optuna().TrialPruned:
             study.tell(trial, state=states.PRUNED)
         except BaseException:
             study.tell(trial, state=states.FAIL)
@@ -79,30 +80,26 @@ class Search:
 
     def run(self, trial: Any) -> float:
         """Train one setting; return the validation metric of its best epoch."""
-        library = optuna()
-        settings = self.space.settings({name: _suggested(trial, name, c) for name, c in self.space.searched.items()})
-        watcher = _Reporting(trial, self.monitor, library.TrialPruned)
         try:
-            run = fit(self.graph, settings, callbacks=[watcher])
+            run = fit(self.graph, self.space.suggested(trial), callbacks=[_Reporting(trial, self.monitor)])
         except DivergedError as error:
             trial.set_user_attr("diverged", True)
-            raise library.TrialPruned(str(error)) from None
+            raise optuna().TrialPruned(str(error)) from None
         trial.set_user_attr("best_epoch", run.best_epoch)
         return float(run.history[run.best_epoch - 1].validation[self.monitor])
 
 
 class _Reporting(Callback):
-    """Tells a trial of each validation, and ends it where the pruner says so."""
+    """Reports each validation to a trial, and ends it where the pruner says so."""
 
-    def __init__(self, trial: Any, monitor: str, pruned: type[Exception]) -> None:
-        self.trial, self.monitor, self.pruned = trial, monitor, pruned
+    def __init__(self, trial: Any, monitor: str) -> None:
+        self.trial, self.monitor = trial, monitor
 
     def on_epoch(self, record: EpochRecord) -> None:
-        """Report the epoch, if it was validated."""
         if record.validation:
             self.trial.report(record.validation[self.monitor], record.epoch)
             if self.trial.should_prune():
-                raise self.pruned(f"behind the median at epoch {record.epoch}")
+                raise optuna().TrialPruned(f"behind the median at epoch {record.epoch}")
 
 
 @dataclass(frozen=True)
@@ -113,6 +110,10 @@ class Tuned:
     space: Space
     monitor: str
     finished: int
+
+    def trials(self, *states: str) -> list[Any]:
+        """Return the trials in some states, such as `COMPLETE` and `PRUNED`, or all."""
+        return _trials(self.study, *states)
 
     @property
     def settings(self) -> Settings:
@@ -138,13 +139,11 @@ def tune(
     prune: bool = True,
     progress: Callable[[int], Any] | None = None,
 ) -> Tuned:
-    """Search until so many trials are finished in all, those of earlier calls with the same study included.
+    """Search until `trials` are finished in all, those of earlier calls with the same study included.
 
     `storage` is a file, or an address such as `sqlite:///tune.db`. With `sampler="grid"`, the whole grid is done
-    unless `trials` says less. `jobs` processes share the work; `progress` is told of each trial that ends.
+    unless `trials` says less. `jobs` processes share the work; `progress` is called with 1 as each trial ends.
     """
-    from staypositive.tuning.workers import work
-
     if sampler not in SAMPLERS:
         raise SettingError(f"expected a sampler among {', '.join(SAMPLERS)}, got {sampler!r}")
     if jobs < 1 or (trials is not None and trials < 1):
@@ -157,13 +156,54 @@ def tune(
         opened = _opened(search, sampler)
         _give_up_dead(opened)
         _enqueue(opened, grid or [])
-    done = len(_finished(opened))
-    wanted = (50 if grid is None else len(grid)) if trials is None else trials
-    if grid is not None:
-        wanted = min(wanted, len(grid))
-    work(search, max(0, wanted - done), jobs, progress)
+    wanted = (trials or 50) if grid is None else min(trials or len(grid), len(grid))
+    _work(search, max(0, wanted - _finished(opened)), jobs, progress)
     opened = search.load()
-    return Tuned(opened, space, search.monitor, len(_finished(opened)))
+    return Tuned(opened, space, search.monitor, _finished(opened))
+
+
+def _work(search: Search, trials: int, jobs: int, progress: Callable[[int], Any] | None) -> None:
+    """Do some trials, in this process or in `jobs` others that share the storage."""
+    told = progress or (lambda _: None)
+    if trials == 0 or jobs == 1:
+        study = search.load()
+        for _ in range(trials):
+            search.step(study)
+            told(1)
+        return
+    jobs = min(jobs, trials)
+    context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads half
+    counter, errors = context.Value("i", 0), []
+    with ProcessPoolExecutor(jobs, context, _start_worker, (search, counter)) as pool:
+        try:
+            for done in as_completed([pool.submit(_step) for _ in range(trials)]):
+                errors += [done.exception()] if done.exception() else []
+                told(1)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    if errors:
+        raise StayPositiveError(
+            f"{len(errors)} of {trials} trials failed, the first with {errors[0]!r}; what was finished is kept"
+        )
+
+
+_OWN: list[Any] = []
+"""The search and the study of a worker process."""
+
+
+def _start_worker(search: Search, counter: Any) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    with counter.get_lock():
+        number, counter.value = counter.value, counter.value + 1
+    _OWN[:] = search, search.load(number)
+
+
+def _step() -> None:
+    search, study = _OWN
+    search.step(study)
 
 
 @contextmanager
@@ -171,7 +211,7 @@ def alone(storage: str) -> Iterator[None]:
     """Keep other workers, of this command or of another one, from taking a trial meanwhile.
 
     Optuna takes a waiting trial by a row lock, which SQLite does not have: two could take the same one. The lock is
-    SQLite's own on a file beside it, since that works everywhere and ends with its process.
+    SQLite's own on a file beside it, which works everywhere and ends with its process.
     """
     file, is_file = storage.removeprefix("sqlite:///").partition("?")[0], storage.startswith("sqlite:///")
     if not is_file:
@@ -194,10 +234,9 @@ def _address(storage: str | os.PathLike[str]) -> str:
 
 
 def _opened(search: Search, sampler: str) -> Any:
-    """Return the study, new or taken up again; one of another search is refused."""
-    library = optuna()
+    """Return the study, new or resumed; one of another search is refused."""
     direction = "maximize" if MONITORS[search.monitor] else "minimize"
-    found = library.create_study(
+    found = optuna().create_study(
         study_name=search.study, storage=search.storage, direction=direction, load_if_exists=True
     )
     said = {
@@ -212,25 +251,26 @@ def _opened(search: Search, sampler: str) -> Any:
             found.set_user_attr(name, value)
         elif kept != value:
             raise SettingError(
-                f"study {search.study!r} was begun with another {name}; go on with that one, or name a new study"
+                f"study {search.study!r} was begun with another {name}; continue with that one, or name a new study"
             )
     return found
 
 
-def _finished(study: Any) -> list[Any]:
-    states = optuna().trial.TrialState
-    found: list[Any] = study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED))
+def _trials(study: Any, *states: str) -> list[Any]:
+    found: list[Any] = study.get_trials(
+        deepcopy=False, states=tuple(optuna().trial.TrialState[s] for s in states) or None
+    )
     return found
 
 
+def _finished(study: Any) -> int:
+    return len(_trials(study, "COMPLETE", "PRUNED"))
+
+
 def _enqueue(study: Any, grid: list[dict[str, Any]]) -> None:
-    """Put into the queue what is neither done, nor being done, nor waiting."""
-    states = optuna().trial.TrialState
-    taken = [
-        trial.system_attrs.get("fixed_params") or trial.params
-        for trial in study.get_trials(deepcopy=False)
-        if trial.state != states.FAIL
-    ]
+    """Queue what is neither done, nor being done, nor waiting."""
+    trials = _trials(study, "COMPLETE", "PRUNED", "RUNNING", "WAITING")
+    taken = [trial.system_attrs.get("fixed_params") or trial.params for trial in trials]
     for point in grid:
         if point not in taken:
             study.enqueue_trial(point)
@@ -238,36 +278,17 @@ def _enqueue(study: Any, grid: list[dict[str, Any]]) -> None:
 
 def _give_up_dead(study: Any) -> None:
     """Fail the trials whose process on this machine is gone, and queue their settings again."""
-    states = optuna().trial.TrialState
-    for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
+    for trial in _trials(study, "RUNNING"):
         host, _, number = trial.user_attrs.get("worker", "").rpartition(":")
         if host == socket.gethostname() and not _is_alive(int(number)):
-            study.tell(trial.number, state=states.FAIL)
+            study.tell(trial.number, state=optuna().trial.TrialState.FAIL)
             if trial.params:
                 study.enqueue_trial(trial.params)
-
-
-def _worker() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
-
-
-def _first(choice: tuple[Any, ...] | Range) -> Any:
-    return choice.low if isinstance(choice, Range) else choice[0]
-
-
-def _suggested(trial: Any, name: str, choice: tuple[Any, ...] | Range) -> Any:
-    if not isinstance(choice, Range):
-        return trial.suggest_categorical(name, choice)
-    whole = isinstance(choice.low, int) and isinstance(choice.high, int)
-    suggest = trial.suggest_int if whole else trial.suggest_float
-    return suggest(name, choice.low, choice.high, log=choice.log)

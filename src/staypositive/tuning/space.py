@@ -1,4 +1,4 @@
-"""The space of a search: what is fixed, and what each searched setting may be. A small TOML file, or a default.
+"""The space of a search: what is fixed, and what each searched setting may be, as in a small TOML file.
 
 [settings]
 model = "complex"
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from staypositive.errors import DataError, SettingError
-from staypositive.experiments.paper import load_paper
 from staypositive.graph import KnowledgeGraph
+from staypositive.objectives import OBJECTIVES
 from staypositive.run import Settings
 from staypositive.run.settings import settings_from, unused
 from staypositive.toml import parse_toml
@@ -60,6 +60,14 @@ class Space:
         left = {name: choice for name, choice in self.searched.items() if name not in fixed}
         return Space(left, {**self.fixed, **fixed})
 
+    def first(self) -> dict[str, Any]:
+        """Return the first value of each searched setting, a range's lowest."""
+        return {name: own.low if isinstance(own, Range) else own[0] for name, own in self.searched.items()}
+
+    def suggested(self, trial: Any) -> Settings:
+        """Return the settings that an Optuna trial suggests."""
+        return self.settings({name: _suggested(trial, name, own) for name, own in self.searched.items()})
+
     def checked(self) -> Space:
         """Return the space, or raise the error that a setting of it would raise.
 
@@ -67,18 +75,14 @@ class Space:
         """
         if not self.searched:
             raise SettingError("there is nothing to search: every setting of the space is fixed")
-        ends = {
-            name: (choice.low, choice.high) if isinstance(choice, Range) else choice
-            for name, choice in self.searched.items()
-        }
-        first = {name: values[0] for name, values in ends.items()}
-        idle: dict[str, str] | None = None
-        for name, values in ends.items():
-            for value in values:
-                found = unused(self.settings({**first, name: value}), [*self.fixed, *self.searched])
-                idle = found if idle is None else {key: said for key, said in idle.items() if key in found}
-        for said in (idle or {}).values():
-            raise SettingError(said)
+        first, names = self.first(), [*self.fixed, *self.searched]
+        idle: list[dict[str, str]] = []
+        for name, own in self.searched.items():
+            for value in (own.low, own.high) if isinstance(own, Range) else own:
+                idle.append(unused(self.settings({**first, name: value}), names))
+        for name, said in idle[0].items():
+            if all(name in found for found in idle):
+                raise SettingError(said)
         return self
 
     def grid(self) -> list[dict[str, Any]]:
@@ -109,6 +113,14 @@ class Space:
         return cls(searched, fixed)
 
 
+def _suggested(trial: Any, name: str, choice: Choices | Range) -> Any:
+    if not isinstance(choice, Range):
+        return trial.suggest_categorical(name, choice)
+    is_whole = isinstance(choice.low, int) and isinstance(choice.high, int)
+    suggest = trial.suggest_int if is_whole else trial.suggest_float
+    return suggest(name, choice.low, choice.high, log=choice.log)
+
+
 def _choice(name: str, said: Any) -> Choices | Range:
     if isinstance(said, Mapping) and {"low", "high"} <= said.keys() <= {"low", "high", "log"}:
         return Range(**said)
@@ -125,44 +137,26 @@ def read_space(path: str | os.PathLike[str]) -> Space:
         raise DataError(str(error), path) from None
 
 
-_COMMON: dict[str, Choices | Range] = {"dim": (50, 100, 200), "dropout": (0.0, 0.2, 0.4)}
-_OWN: dict[str, dict[str, Choices | Range]] = {
-    "stay-positive": {
-        "learning_rate": Range(0.03, 1.0, log=True),
-        "penalty_weight": Range(1e-4, 1.0, log=True),
-        "prior_score": Range(-4.0, 0.0),
-    },
-    "second-moment": {
-        "learning_rate": Range(0.03, 0.3, log=True),
-        "unobserved_weight": Range(1e-4, 3e-2, log=True),
-        "relation_weight": Range(0.0, 1.0),
-        "n3": Range(1e-3, 0.1, log=True),
-    },
-    "negative-sampling": {
-        "learning_rate": Range(0.03, 1.0, log=True),
-        "l2": Range(1e-4, 0.1, log=True),
-        "negatives": (1, 4, 10),
-    },
-    "1vsall": {"learning_rate": Range(0.03, 1.0, log=True), "n3": Range(1e-4, 0.1, log=True)},
-}
+_COMMON = {"dim": (50, 100, 200), "dropout": (0.0, 0.2, 0.4)}
+PAPER_BATCHES = 100
+"""Batches per epoch, as in the authors' code."""
 
 
 def default_space(objective: str = "stay-positive") -> Space:
-    """Return a sensible space for an objective."""
-    if objective not in _OWN:
-        raise SettingError(f"expected an objective among {', '.join(_OWN)}, got {objective!r}")
-    return Space({**_OWN[objective], **_COMMON}, {"objective": objective})
+    """Return the space that an objective declares, with sizes and dropout."""
+    if objective not in OBJECTIVES:
+        raise SettingError(f"expected an objective among {', '.join(OBJECTIVES)}, got {objective!r}")
+    own = OBJECTIVES[objective].search_space
+    return Space.from_dict({"settings": {"objective": objective}, "space": {**own, **_COMMON}})
 
 
 def paper_space(objective: str = "stay-positive", facts: int | None = None) -> Space:
-    """Return the paper's grid for an objective; with the number of facts, its hundred batches an epoch too."""
-    paper = load_paper()
-    if objective not in paper.own_rules or objective not in paper.grids:
-        raise SettingError(f"the paper has a grid for stay-positive and negative-sampling, not for {objective}")
-    fixed: dict[str, Any] = {"objective": objective}
-    if facts is not None:
-        fixed["batch_size"] = paper.rule.batch_size(facts)
-    return Space({name: tuple(values) for name, values in paper.grids[objective].items()}, fixed)
+    """Return the paper's grid for an objective; with the number of facts, its hundred batches per epoch too."""
+    grids = {name: kind.paper_grid for name, kind in OBJECTIVES.items() if kind.paper_grid}
+    if objective not in grids:
+        raise SettingError(f"the paper has a grid for {' and '.join(grids)}, not for {objective}")
+    batch = {} if facts is None else {"batch_size": -(-facts // PAPER_BATCHES)}
+    return Space(dict(grids[objective]), {"objective": objective, **batch})
 
 
 def choose_space(

@@ -1,18 +1,18 @@
-"""The third pass: hashes become ids, and triples are put aside by a hash of each."""
+"""The last two passes: hashes become ids; triples are sorted by a hash of each, once each, and some are held out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from staypositive.graph.on_disk.arrays import StoredArray
-from staypositive.graph.on_disk.building import grouped
-from staypositive.graph.on_disk.job import CELLS, COLUMNS, Job, Sizes
-from staypositive.graph.on_disk.spill import Spill
+from staypositive.graph.on_disk.reading import grouped
+from staypositive.graph.on_disk.storage import CELLS, COLUMNS, GrowingArray, Job, Sizes, Spill, StoredArray
+
+_ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(1, dtype=np.uint8)
+"""How many bits of a byte are set."""
 
 
 def encode(job: Job, sizes: Sizes) -> Spill:
@@ -27,27 +27,20 @@ def encode(job: Job, sizes: Sizes) -> Spill:
     slices, step = list(_slices(job, sizes)), max(1, job.piece // 24)
     with job.progress("encoding", len(stored) * len(slices)) as advance:
         for number, own in enumerate(slices, 1):
-            lookups = [_Lookup(*each) for each in own]
+            lookups = [_lookup(*each) for each in own]
             for first in range(0, len(stored), step):
                 cells = stored.read(first, first + step)
                 for lookup in lookups:
-                    lookup.encode(cells)
+                    lookup(cells)
                 if number < len(slices):
-                    _overwrite(path, stored.offset + first * 24, cells)
+                    with path.open("r+b") as stream:
+                        stream.seek(stored.offset + first * 24)
+                        stream.write(cells.data)
                 else:
                     _put_aside(~cells, sizes, spill)
                 advance(len(cells))
     path.unlink()
     return spill
-
-
-def triple_keys(triples: NDArray[Any], sizes: Sizes) -> NDArray[np.uint64]:
-    """Return a hash of each triple, another for each while |E|²|R| stays below 2^64."""
-    from staypositive.graph.on_disk import kernels
-
-    keys = np.empty(len(triples), dtype=np.uint64)
-    kernels.triple_keys(triples, *sizes, keys)
-    return keys
 
 
 def _slices(job: Job, sizes: Sizes) -> Iterator[list[tuple[str, StoredArray, int, int]]]:
@@ -63,35 +56,83 @@ def _slices(job: Job, sizes: Sizes) -> Iterator[list[tuple[str, StoredArray, int
         ]
 
 
+def _lookup(kind: str, stored: StoredArray, first: int, last: int) -> Callable[[NDArray[np.int64]], None]:
+    """Return what replaces the hashes of a slice by inverted ids: buckets by first bits, a short walk in each."""
+    from staypositive.graph.on_disk import kernels
+
+    hashes = stored.read(first, last)
+    span = int(hashes[-1] - hashes[0])
+    shift = max(0, span.bit_length() - (last - first).bit_length())
+    starts = np.zeros((span >> shift) + 2, dtype=np.int64)
+    np.cumsum(np.bincount((hashes - hashes[0]) >> shift), out=starts[1:])
+
+    def encode_cells(cells: NDArray[np.int64]) -> None:
+        for column in COLUMNS[kind]:
+            kernels.encode_cells(cells, column, hashes, starts, shift, first)
+
+    return encode_cells
+
+
 def _put_aside(triples: NDArray[np.int64], sizes: Sizes, spill: Spill) -> None:
     bits = len(spill).bit_length() - 1
-    keys = triple_keys(triples, sizes)
+    keys = hash_triples(triples, sizes)
     parts = (keys >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros(len(keys), dtype=np.int64)
     order, ends = grouped(parts, len(spill))
     spill.put(triples[order].astype(sizes.dtype), ends)
 
 
-def _overwrite(path: Path, place: int, cells: NDArray[np.int64]) -> None:
-    with path.open("r+b") as stream:
-        stream.seek(place)
-        stream.write(cells.data)
+def hash_triples(triples: NDArray[Any], sizes: Sizes) -> NDArray[np.uint64]:
+    """Return a hash of each triple, another for each while |E|²|R| stays below 2^64."""
+    from staypositive.graph.on_disk import kernels
+
+    keys = np.empty(len(triples), dtype=np.uint64)
+    kernels.hash_triples(triples, *sizes, keys)
+    return keys
 
 
-class _Lookup:
-    """Ids of a slice of sorted hashes: buckets by the first bits, and a short walk in each."""
+def sort(job: Job, spill: Spill, sizes: Sizes, hold_out: int) -> dict[str, int]:
+    """Write train, valid and test; return how many each has, and how many entities and relations no triple has.
 
-    def __init__(self, kind: str, stored: StoredArray, first: int, last: int) -> None:
-        from staypositive.graph.on_disk import kernels
+    The first triples by key are held out, unless that would leave an entity or a relation without any in train.
+    """
+    from staypositive.graph.on_disk import kernels
 
-        self.columns, self.hashes, self.first = COLUMNS[kind], stored.read(first, last), first
-        span = int(self.hashes[-1] - self.hashes[0])
-        self.shift = max(0, span.bit_length() - (last - first).bit_length())
-        self.starts = np.zeros((span >> self.shift) + 2, dtype=np.int64)
-        kernels.bucket_starts(self.hashes, self.hashes[0], self.shift, self.starts)
+    bits = [np.zeros(size // 8 + 1, dtype=np.uint8) for size in sizes]
+    held = np.empty((0, 3), dtype=sizes.dtype)
+    with GrowingArray(job.folder / "train.npy", sizes.dtype, 3) as train:
+        with job.progress("sorting", len(spill)) as advance:
+            for part in range(len(spill)):
+                triples = _distinct(spill.take(part, sizes.dtype).reshape(-1, 3), sizes)
+                more = 2 * hold_out - len(held)
+                held, triples = np.concatenate([held, triples[:more]]), triples[more:]
+                kernels.mark(triples, *bits)
+                train.append(triples)
+                advance(1)
+        half = (train.length + len(held)) // 2  # of more, nothing would be left to learn from
+        held, back = held[:half], held[half:]
+        kernels.mark(back, *bits)
+        train.append(back)
+        seen = _are_marked(bits[0], held[:, [0, 2]]).all(1) & _are_marked(bits[1], held[:, 1])
+        train.append(held[~seen])
+    kernels.mark(held[~seen], *bits)
+    valid, test = np.array_split(held[seen], 2)
+    np.save(job.folder / "valid.npy", valid, allow_pickle=False)
+    np.save(job.folder / "test.npy", test, allow_pickle=False)
+    entities, relations = (size - int(_ONES[own].sum()) for size, own in zip(sizes, bits, strict=True))
+    held_out = {"valid": len(valid), "test": len(test)}
+    return {"train": train.length, **held_out, "unused_entities": entities, "unused_relations": relations}
 
-    def encode(self, cells: NDArray[np.int64]) -> None:
-        """Replace the hashes that the slice has by ids, inverted."""
-        from staypositive.graph.on_disk import kernels
 
-        for column in self.columns:
-            kernels.encode_cells(cells, column, self.hashes, self.starts, self.shift, self.first)
+def _distinct(triples: NDArray[Any], sizes: Sizes) -> NDArray[Any]:
+    """Return triples by key, each once."""
+    keys = hash_triples(triples, sizes)
+    order = np.argsort(keys)
+    keys, triples = keys[order], triples.take(order, axis=0)
+    alike = np.flatnonzero(keys[1:] == keys[:-1])
+    copies = alike[(triples[alike] == triples[alike + 1]).all(1)]
+    return np.delete(triples, copies, axis=0) if len(copies) else triples
+
+
+def _are_marked(bits: NDArray[np.uint8], ids: NDArray[Any]) -> NDArray[np.bool_]:
+    marked: NDArray[np.bool_] = (bits[ids >> 3] >> (ids & 7).astype(np.uint8) & 1).astype(bool)
+    return marked

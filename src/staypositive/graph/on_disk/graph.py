@@ -12,8 +12,8 @@ import numpy as np
 
 from staypositive.errors import DataError
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Source, Split, Triples, Vocabulary
-from staypositive.graph.on_disk.arrays import StoredArray
 from staypositive.graph.on_disk.folder import read_manifest, require_kernels
+from staypositive.graph.on_disk.storage import StoredArray
 from staypositive.graph.on_disk.vocabulary import DiskVocabulary, NumberVocabulary
 
 PIECE = 1 << 22
@@ -33,15 +33,13 @@ class StreamedSplit(Split):
 
     @cached_property
     def triples(self) -> Triples:
-        """All triples, in memory."""
         return self.stored.read(0, len(self)).astype(np.int64)
 
     def first(self, most: int) -> Triples:
-        """Return the first triples, at most so many."""
         return self.stored.read(0, most).astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StreamedGraph(KnowledgeGraph):
     """A graph in a folder that `ingest` made; valid and test, which are small, lie in memory."""
 

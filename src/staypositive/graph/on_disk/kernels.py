@@ -56,28 +56,9 @@ def split_lines(data: Any, roles: Any, starts: Any, lengths: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def mark_missing(data: Any, starts: Any, lengths: Any, words: Any, ends: Any, blank: bool, keep: Any) -> None:
-    """Clear `keep` where a label is one of some words, which lie one behind another, or blank where that counts."""
-    for i in range(starts.shape[0]):
-        start, length = starts[i], lengths[i]
-        if blank:
-            found = False
-            for k in range(length):
-                found = found or data[start + k] > SPACE
-            keep[i] = keep[i] and found
-        first = 0
-        for w in range(ends.shape[0]):
-            if length == ends[w] - first:
-                alike = True
-                for k in range(length):
-                    alike = alike and data[start + k] == words[first + k]
-                keep[i] = keep[i] and not alike
-            first = ends[w]
-
-
-@njit(cache=True, nogil=True)
 def hash_labels(data: Any, starts: Any, lengths: Any, hashes: Any, checks: Any) -> int:
-    """Fill the hash and the check of each label; return the place of the first blank one, or -1."""
+    """Fill the hash, inverted of a blank label, and the check of each; return the place of the first blank, or -1."""
+    first = -1
     for i in range(starts.shape[0]):
         start, length = starts[i], lengths[i]
         one, two, blank = np.uint64(length) * _A, np.uint64(length) * _B, True
@@ -89,10 +70,11 @@ def hash_labels(data: Any, starts: Any, lengths: Any, hashes: Any, checks: Any) 
                 word |= np.uint64(byte) << np.uint64(8 * k)
             one = _mixed((one ^ word) + _A)
             two = _mixed((two ^ word) + _B)
-        if blank:
-            return i
-        hashes[i], checks[i] = np.int64(one >> _ONE), np.int64(two)
-    return -1
+        own = np.int64(one >> _ONE)
+        hashes[i], checks[i] = ~own if blank else own, np.int64(two)
+        if blank and first < 0:
+            first = i
+    return first
 
 
 @njit(cache=True, nogil=True)
@@ -122,21 +104,11 @@ def unseen(hashes: Any, checks: Any, table: Any, found: Any) -> int:
 
 @njit(cache=True, nogil=True)
 def gather_bytes(data: Any, starts: Any, lengths: Any, out: Any) -> None:
-    """Put labels one behind another."""
     place = 0
     for i in range(starts.shape[0]):
         for k in range(lengths[i]):
             out[place + k] = data[starts[i] + k]
         place += lengths[i]
-
-
-@njit(cache=True, nogil=True)
-def bucket_starts(hashes: Any, first: Any, shift: int, starts: Any) -> None:
-    """Fill where each bucket of sorted hashes begins; a bucket is `(hash - first) >> shift`."""
-    for i in range(hashes.shape[0]):
-        starts[((hashes[i] - first) >> shift) + 1] += 1
-    for bucket in range(1, starts.shape[0]):
-        starts[bucket] += starts[bucket - 1]
 
 
 @njit(cache=True, nogil=True)
@@ -155,26 +127,11 @@ def encode_cells(cells: Any, column: int, hashes: Any, starts: Any, shift: int, 
 
 
 @njit(cache=True, nogil=True)
-def triple_keys(triples: Any, n_entities: Any, n_relations: Any, keys: Any) -> None:
+def hash_triples(triples: Any, n_entities: Any, n_relations: Any, keys: Any) -> None:
     """Fill a hash of each triple: a bijection while |E|²|R| stays below 2^64."""
     for i in range(triples.shape[0]):
         head, relation, tail = np.uint64(triples[i, 0]), np.uint64(triples[i, 1]), np.uint64(triples[i, 2])
         keys[i] = _mixed((head * np.uint64(n_relations) + relation) * np.uint64(n_entities) + tail)
-
-
-@njit(cache=True, nogil=True)
-def group_rows(parts: Any, ends: Any, order: Any) -> None:
-    """Fill the order that brings rows of one part together, parts ascending; `ends` becomes where each part ends."""
-    for i in range(parts.shape[0]):
-        ends[parts[i]] += 1
-    for part in range(1, ends.shape[0]):
-        ends[part] += ends[part - 1]
-    for i in range(parts.shape[0] - 1, -1, -1):
-        ends[parts[i]] -= 1
-        order[ends[parts[i]]] = i
-    for part in range(ends.shape[0] - 1):
-        ends[part] = ends[part + 1]
-    ends[-1] = parts.shape[0]
 
 
 @njit(cache=True, nogil=True)

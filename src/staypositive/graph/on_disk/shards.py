@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError
 from staypositive.files import sha256_file
-from staypositive.graph.knowledge_graph import Source
 from staypositive.graph.labelled import ROLES, SKIP_HINT, Place
-from staypositive.graph.on_disk.chunks import Labels, Piece
-from staypositive.graph.on_disk.text import Columns, TextShard
-from staypositive.graph.readers.columns import describe, find_columns, log
-from staypositive.graph.readers.opening import PACKED, plain_suffix
-from staypositive.graph.readers.options import TableOptions
-from staypositive.graph.readers.parquet import column_names, import_parquet
+from staypositive.graph.readers.columns import Places, TableOptions
+from staypositive.graph.readers.opening import PACKED, decoded, opened, plain_suffix, whole_lines
+from staypositive.graph.readers.tables import parquet_batches
+from staypositive.graph.readers.text import Layout
 
 TEXT, PARQUET, ARRAY = (".tsv", ".txt"), ".parquet", ".npy"
 
@@ -31,7 +30,8 @@ def find_shards(files: Iterable[str | os.PathLike[str]]) -> list[Path]:
         if path.is_dir():
             own = [each for each in path.iterdir() if plain_suffix(each) in (*TEXT, PARQUET, ARRAY)]
         else:
-            own = [path] if path.is_file() else _matching(str(given))
+            matching = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
+            own = [path] if path.is_file() else [each for each in matching if each.is_file()]
         if not own:
             raise InputError(f"{given} is no file, no pattern that some file fits, and no folder of shards")
         found.update(own)
@@ -43,57 +43,158 @@ def find_shards(files: Iterable[str | os.PathLike[str]]) -> list[Path]:
     return sorted(found)
 
 
-def _matching(pattern: str) -> list[Path]:
-    root = Path(pattern).anchor
-    return [path for path in Path(root).glob(str(Path(pattern).relative_to(root))) if path.is_file()]
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """One column of a piece: where in `data` each label lies."""
+
+    data: NDArray[np.uint8]
+    starts: NDArray[Any]
+    lengths: NDArray[Any]
+
+    def take(self, rows: NDArray[np.int64]) -> Labels:
+        from staypositive.graph.on_disk import kernels
+
+        lengths = self.lengths[rows].astype(np.int64)
+        blob = np.empty(int(lengths.sum()), dtype=np.uint8)
+        kernels.gather_bytes(self.data, self.starts[rows], lengths, blob)
+        return Labels(blob, np.cumsum(lengths) - lengths, lengths)
+
+    def text(self, row: int) -> str:
+        start = int(self.starts[row])
+        return bytes(self.data[start : start + int(self.lengths[row])]).decode("utf-8", "replace")
 
 
-class ShardReader:
-    """Reads shards one after another, and tells how: which columns are read, and what was left out."""
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some rows of a shard: three columns of labels, or ids of shape (n, 3); `row` is the first's number, or line."""
 
-    def __init__(self, size: int, options: TableOptions) -> None:
-        self.size, self.options = size, options
-        self.sources: list[Source] = []
-        self._told: Columns | None = None
+    place: Place
+    row: int
+    labels: tuple[Labels, Labels, Labels] | None = None
+    ids: NDArray[np.int64] | None = None
+    numbers: NDArray[np.int64] | None = None
+    """How far each row is behind the first, where some were left out."""
+    left_out: int = 0
+    may_be_header: bool = False
+    """Whether the first row is the first of its file, and was not looked up in any list of names."""
 
-    def read(self, path: Path) -> Iterator[Piece]:
-        """Yield a shard in pieces of about so many bytes; then note in `sources` what it was."""
-        shard = _SHARDS.get(plain_suffix(path), TextShard)(path, self.options)
-        rows = left_out = 0
-        try:
-            for piece in shard.pieces(self.size):
-                full = piece.with_values(self.options)
-                left_out += len(piece) - len(full)
-                if len(full):
-                    if not rows:
-                        self._tell(path, shard.columns, full)
-                    rows += len(full)
-                    yield full
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror or error}", path) from error
-        for note in self.options.note(left_out + shard.left_out):
-            log.warning("%s: %s", path.name, note)
-        self.sources.append(Source(path.name, shard.sha256 or sha256_file(path), rows))
+    def refuse(self, column: int, row: int, what: str) -> DataError:
+        if self.labels is not None and self.place.unit == "line":  # blank lines are no rows, so lines are counted
+            cell = self.labels[column]
+            row = int(np.count_nonzero(cell.data[: cell.starts[row]] == ord("\n")))
+        elif self.numbers is not None:
+            row = int(self.numbers[row])
+        return self.place.error(f"the {ROLES[column]} {what}", self.row + row)
 
-    def _tell(self, path: Path, columns: Columns | None, piece: Piece) -> None:
-        """Say which columns are read, unless the shard before had the same."""
-        if columns is not None and columns != self._told:
-            log.info("%s: %s", path.name, describe(*columns, piece.first()))
-        self._told = columns
+    def triple(self, row: int) -> list[str]:
+        if self.labels is None:
+            assert self.ids is not None
+            return [str(number) for number in self.ids[row].tolist()]
+        return [labels.text(row) for labels in self.labels]
 
 
-class _Shard:
-    """One file that is no text."""
+class Columns(NamedTuple):
+    """The columns of a shard by name, empty where they have none, and which of them are read."""
+
+    names: Sequence[str]
+    places: Places
+
+    def require_facts(self, path: Path) -> None:
+        """Refuse columns that a stream has no room for."""
+        extra = self.places.label if self.places.label is not None else self.places.confidence
+        if extra is not None:
+            name = self.names[extra] if self.names else extra + 1
+            role = "confidence" if self.places.label is None else "label"
+            leave_unread = f"say --columns {role}= to leave it unread"
+            way = leave_unread if self.names else "say --columns head=1,relation=2,tail=3"
+            raise DataError(f"a stream holds facts, all alike; leave the column {name!r} out, or {way}", path)
+
+
+class Shard:
+    """One file; `columns` are known once its first piece is read, where it is worth telling of them."""
 
     def __init__(self, path: Path, options: TableOptions) -> None:
         self.path, self.options = path, options
         self.columns: Columns | None = None
-        self.sha256, self.left_out = "", 0
 
-
-class _ArrayShard(_Shard):
     def pieces(self, size: int) -> Iterator[Piece]:
-        """Yield ids."""
+        """Yield the rows, about `size` bytes at once."""
+        raise NotImplementedError
+
+    def sha256(self) -> str:
+        """Return the hash of the file, once it was read."""
+        return sha256_file(self.path)
+
+
+class _TextShard(Shard):
+    _names: Sequence[str] | None = None
+    _layout: Layout | None = None
+    _hash = ""
+
+    def pieces(self, size: int) -> Iterator[Piece]:
+        with opened(self.path) as stream:
+            for body, line in whole_lines(stream, self.path, size):
+                decoded(body, self.path, line)  # which refuses what is no text
+                body = body if body.endswith(b"\n") else body + b"\n"
+                if self._names is None:
+                    first, _, rest = body.partition(b"\n")
+                    self._names = _cells(first) if self.options.is_header(_cells(first)) else ()
+                    body, line = (rest, line + 1) if self._names else (body, line)
+                is_first = self._layout is None
+                layout = self._layout = self._layout or self._find_layout(body, line)
+                if layout is None:
+                    continue
+                piece = self._split(layout, body, line)
+                if piece.labels and len(piece.labels[0].starts):
+                    may_be_header = is_first and not self._names and self.options.header is None
+                    yield replace(piece, may_be_header=may_be_header)
+            self._hash = stream.sha256()
+
+    def sha256(self) -> str:
+        return self._hash
+
+    def _find_layout(self, body: bytes, line: int) -> Layout | None:
+        """Read the layout off the first row, if there is one."""
+        behind = body.lstrip(b"\r\n")
+        if not behind:
+            return None
+        row = body.count(b"\n", 0, len(body) - len(behind))
+        first = _cells(behind.partition(b"\n")[0])
+        layout = Layout.of(self._names or (), first, self.options, self.path, 1 if self._names else line + row)
+        columns = Columns(layout.names, layout.places)
+        if not self._names and columns.places.label is not None:
+            self._refuse(body, line, row, 3)
+        columns.require_facts(self.path)
+        self.columns = columns if self._names or self.options.columns else None
+        return layout
+
+    def _split(self, layout: Layout, body: bytes, line: int) -> Piece:
+        from staypositive.graph.on_disk import kernels
+
+        roles = np.full(layout.width, -1, dtype=np.int64)
+        roles[list(layout.places.triple)] = range(3)
+        data, lines = np.frombuffer(body, dtype=np.uint8), body.count(b"\n")
+        starts, lengths = np.empty((2, lines, 3), dtype=np.int64)
+        count, bad = kernels.split_lines(data, roles, starts, lengths)
+        if bad >= 0:
+            self._refuse(body, line, bad, layout.width)
+        head, relation, tail = (Labels(data, starts[:count, i], lengths[:count, i]) for i in range(3))
+        return Piece(Place(self.path), line, (head, relation, tail))
+
+    def _refuse(self, body: bytes, line: int, bad: int, width: int) -> None:
+        found = body.split(b"\n", bad + 1)[bad].count(b"\t") + 1
+        said = f"expected {width} tab-separated columns, found {found}"
+        if found > width == 3:
+            said += "; labels and confidences are not streamed: say --columns head=1,relation=2,tail=3"
+        raise DataError(said, self.path, line + bad)
+
+
+def _cells(line: bytes) -> list[str]:
+    return line.decode("utf-8", "replace").rstrip("\r").split("\t")
+
+
+class _ArrayShard(Shard):
+    def pieces(self, size: int) -> Iterator[Piece]:
         path = self.path
         self.options.refuse(str(path))
         try:
@@ -107,52 +208,38 @@ class _ArrayShard(_Shard):
             yield Piece(Place(path, "row"), first + 1, ids=whole[first : first + step].astype(np.int64))
 
 
-class _ParquetShard(_Shard):
-    def pieces(self, size: int) -> Iterator[Piece]:
-        """Yield labels, or whole numbers as ids."""
-        library = import_parquet()
-        row = 1
-        try:
-            with library.ParquetFile(self.path) as file:
-                names = file.schema_arrow.names
-                places = find_columns(names, self.options.columns)
-                self.columns = Columns(names, places)
-                self.columns.require_facts(self.path)
-                chosen = column_names(names, places)
-                for batch in file.iter_batches(max(1, size // 64), columns=chosen):
-                    columns = [batch.column(batch.schema.get_field_index(name)) for name in chosen]
-                    yield self._piece(columns, row)
-                    row += len(batch)
-        except (DataError, OSError):
-            raise
-        except InputError as error:
-            raise DataError(str(error), self.path) from None
-        except ValueError as error:  # as pyarrow's own are
-            raise DataError(f"not a readable Parquet file: {error}", self.path) from None
+class _ParquetShard(Shard):
+    """Labels, or whole numbers as ids."""
 
-    def _piece(self, columns: list[Any], row: int) -> Piece:
+    _row = 1
+
+    def pieces(self, size: int) -> Iterator[Piece]:
+        return parquet_batches(self.path, self.options, max(1, size // 64), self._piece)
+
+    def _piece(self, names: list[str], places: Places, found: dict[int, Any]) -> Piece:
         import pyarrow
 
-        place, numbers = Place(self.path, "row"), None
+        self.columns = Columns(names, places)
+        self.columns.require_facts(self.path)
+        columns = [found[place] for place in places.triple]
+        place, row, numbers = Place(self.path, "row"), self._row, None
+        self._row += len(columns[0])
         missing = np.column_stack([column.is_null().to_numpy(zero_copy_only=False) for column in columns])
         if missing.any():
             first, part = np.argwhere(missing)[0].tolist()
             if not self.options.skip_blank:
                 raise place.error(f"the {ROLES[part]} is missing{SKIP_HINT}", row + first)
             numbers = np.flatnonzero(~missing.any(1))
-            self.left_out += len(missing) - len(numbers)
             columns = [column.take(pyarrow.array(numbers)) for column in columns]
+        left_out = len(missing) - len(columns[0])
         kinds = {pyarrow.types.is_integer(column.type) for column in columns}
         if len(kinds) == 2:
             raise DataError("head, relation and tail are all text or all whole numbers in a stream", self.path)
         if True in kinds:
             ids = np.column_stack([column.to_numpy().astype(np.int64) for column in columns])
-            return Piece(place, row, ids=ids, numbers=numbers)
+            return Piece(place, row, ids=ids, numbers=numbers, left_out=left_out)
         head, relation, tail = (_arrow_labels(column, self.path) for column in columns)
-        return Piece(place, row, (head, relation, tail), numbers=numbers)
-
-
-_SHARDS: dict[str, Any] = {PARQUET: _ParquetShard, ARRAY: _ArrayShard}
+        return Piece(place, row, (head, relation, tail), numbers=numbers, left_out=left_out)
 
 
 def _arrow_labels(column: Any, path: Path) -> Labels:
@@ -167,3 +254,9 @@ def _arrow_labels(column: Any, path: Path) -> Labels:
     ends = np.frombuffer(offsets, dtype=np.int64)[text.offset : text.offset + len(text) + 1]
     blob = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
     return Labels(blob, ends[:-1], np.diff(ends))
+
+
+def open_shard(path: Path, options: TableOptions) -> Shard:
+    """Return what reads a shard, by the ending of its name."""
+    kinds: dict[str, type[Shard]] = {PARQUET: _ParquetShard, ARRAY: _ArrayShard}
+    return kinds.get(plain_suffix(path), _TextShard)(path, options)

@@ -1,7 +1,8 @@
-"""Opening a file for reading in pieces: unpacked by what it holds, hashed on the way, its faults named."""
+"""Files as bytes: unpacked by what they hold, hashed on the way, cut into lines of UTF-8, their faults named."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -20,6 +21,12 @@ PACKED = (".gz", ".zst")
 MOST_UNPACKED = 2**28
 MOST_TIMES = 200
 """A packed file may unpack to the first many bytes, and beyond to so many times its own size."""
+MOST_LINE = 1 << 26
+"""Bytes of one line."""
+_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32", codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}  # fmt: skip
 
 
 def require_modest(path: Path, packed: int, unpacked: int) -> None:
@@ -31,35 +38,40 @@ def require_modest(path: Path, packed: int, unpacked: int) -> None:
         )
 
 
-def plain_suffix(path: Path) -> str:
-    """Return how a file's name ends, packing left out: `.nt` for `x.nt.gz`.
+def plain_name(path: Path) -> str:
+    """Return a file's name in lower case without the ending of its packing.
 
-    >>> plain_suffix(Path("facts.CSV.gz"))
-    '.csv'
+    >>> plain_name(Path("facts.CSV.gz"))
+    'facts.csv'
     """
     name = path.name.lower()
     for packed in PACKED:
         name = name.removesuffix(packed)
-    return Path(name).suffix
+    return name
+
+
+def plain_suffix(path: Path) -> str:
+    """Return how a file's name ends, packing left out: `.nt` for `x.nt.gz`."""
+    return Path(plain_name(path)).suffix
 
 
 class Opened:
     """A stream of a file's bytes, unpacked; `sha256` is of the file as it is on disk."""
 
-    def __init__(self, path: Path, raw: IO[bytes]) -> None:
-        self.path, self.failure = path, None
-        self._hashed = _Hashed(raw)
-        buffered = io.BufferedReader(self._hashed, 1 << 20)
-        start = buffered.peek(4)[:4]
-        self.packing = "gzip" if start.startswith(GZIP) else "zstd" if start == ZSTD else ""
-        self._buffered, self._stream = buffered, self._unpacked(buffered)
-        self._size, self._given = path.stat().st_size, 0
-
-    failure: DataError | None
+    failure: DataError | None = None
     """What went wrong while reading, for callers whose parser hides it."""
 
+    def __init__(self, path: Path, raw: IO[bytes]) -> None:
+        self.path = path
+        self._hashed = _Hashed(raw)
+        self._buffered = io.BufferedReader(self._hashed, 1 << 20)
+        start = self._buffered.peek(4)[:4]
+        self.packing = "gzip" if start.startswith(GZIP) else "zstd" if start == ZSTD else ""
+        self._stream = self._unpacked(self._buffered)
+        self._size, self._given = path.stat().st_size, 0
+
     def read(self, size: int) -> bytes:
-        """Return up to so many bytes, empty at the end."""
+        """Return up to `size` bytes, empty at the end."""
         try:
             data = bytes(self._stream.read(size))
             self._given += len(data)
@@ -68,13 +80,11 @@ class Opened:
             return data
         except DataError as error:
             self.failure = error
-        except (OSError, EOFError, zlib.error) as error:
+        except Exception as error:
+            if not isinstance(error, OSError | EOFError | zlib.error) and not type(error).__name__.startswith("Zstd"):
+                raise
             said = f"the {self.packing} data is damaged: {error}" if self.packing else f"cannot be read: {error}"
             self.failure = DataError(said, self.path)
-        except Exception as error:
-            if not type(error).__name__.startswith("Zstd"):
-                raise
-            self.failure = DataError(f"the {self.packing} data is damaged: {error}", self.path)
         raise self.failure
 
     def sha256(self) -> str:
@@ -124,8 +134,6 @@ class _Zstd:
 
 
 class _Hashed(io.RawIOBase):
-    """Bytes that are hashed as they pass."""
-
     def __init__(self, raw: IO[bytes]) -> None:
         self.raw, self.digest = raw, hashlib.sha256()
 
@@ -149,3 +157,53 @@ def opened(path: Path) -> Iterator[Opened]:
         raise DataError(f"cannot be read: {error.strerror or error}", path) from error
     with raw:
         yield Opened(path, raw)
+
+
+def whole_lines(stream: Opened, path: Path, size: int, returns: bool = True) -> Iterator[tuple[bytes, int]]:
+    """Yield bytes that end where a line ends, and the number of their first line.
+
+    `size` bytes are read at once. A file without any line feed has lines that end in carriage returns, as on old
+    Macs, unless `returns` is False.
+    """
+    line, rest, start = 1, b"", True
+    while True:
+        data = stream.read(size)
+        body, end, tail = data.rpartition(b"\n")
+        if data and not end:
+            rest += data
+            if len(rest) > MOST_LINE:
+                raise DataError(f"a line of more than {MOST_LINE:,} bytes; is this a file of triples?", path, line)
+            continue
+        piece, rest = (rest + body + end, tail) if data else (rest, b"")
+        if start:
+            piece = _without_mark(piece, path)
+            if returns and not data:
+                piece = piece.rstrip(b"\r").replace(b"\r", b"\n")
+        if piece:
+            yield piece, line
+        line, start = line + piece.count(b"\n"), False
+        if not data:
+            return
+
+
+def _without_mark(piece: bytes, path: Path) -> bytes:
+    """Return the start of a file without the mark of UTF-8; that of another encoding is an error."""
+    for mark, name in _MARKS.items():
+        if piece.startswith(mark):
+            command = f"iconv -f {name} -t UTF-8 FILE > NEW"
+            raise DataError(f"{name} text, by its byte-order mark; save the file as UTF-8: {command}", path, 1)
+    return piece.removeprefix(codecs.BOM_UTF8)
+
+
+def decoded(data: bytes, path: Path, line: int) -> str:
+    """Return a piece as text, `line` being the number of its first line."""
+    nul = data.find(b"\0")
+    if nul >= 0:
+        said = "a NUL byte, as in UTF-16 text without its mark; save the file as UTF-8: "
+        raise DataError(f"{said}iconv -f UTF-16LE -t UTF-8 FILE > NEW", path, line + data.count(b"\n", 0, nul))
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line += data.count(b"\n", 0, error.start)
+        said = f"invalid UTF-8 (byte 0x{data[error.start]:02x}); save the file as UTF-8"
+        raise DataError(said, path, line) from None

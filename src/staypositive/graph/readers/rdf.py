@@ -1,30 +1,131 @@
-"""RDF files: N-Triples, Turtle, RDF/XML, N-Quads and TriG, through pyoxigraph (extra `rdf`), as a stream."""
+"""RDF as a stream: N-Triples, Turtle, RDF/XML, N-Quads and TriG, by pyoxigraph (extra `rdf`); terms as labels."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from staypositive.errors import DataError, InputError
-from staypositive.graph.labelled import LabelledTriples, Place, Source
+from staypositive.graph.labelled import Encoder, LabelledTriples, Place
+from staypositive.graph.readers.columns import TableOptions
 from staypositive.graph.readers.opening import Opened, opened, plain_suffix
-from staypositive.graph.readers.terms import RdfTerms, Statements, literal_label
 
 FORMATS = {
-    ".nt": "N_TRIPLES",
-    ".ttl": "TURTLE",
-    ".rdf": "RDF_XML",
-    ".owl": "RDF_XML",
-    ".nq": "N_QUADS",
-    ".trig": "TRIG",
-}  # graph names of the last two are passed over
-XML = ("RDF_XML",)
+    ".nt": "N_TRIPLES", ".ttl": "TURTLE", ".rdf": "RDF_XML", ".owl": "RDF_XML", ".nq": "N_QUADS", ".trig": "TRIG",
+}  # fmt: skip  # graph names of the last two are passed over
 AHEAD = 1024
 """Bytes that the longest declaration of an entity can have."""
 _TOKEN = re.compile(rb"<!ENTITY")
 _DECLARATION = re.compile(rb'<!ENTITY\s{1,50}[\w.:-]{1,100}\s{1,50}"[^"&%]{0,200}"\s{0,50}>')
+ROWS = 1 << 16
+"""Statements encoded at once."""
+STRING = "http://www.w3.org/2001/XMLSchema#string"
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
+
+
+@dataclass(frozen=True)
+class RdfTerms:
+    """How RDF terms become labels.
+
+    An IRI is its own label, whole. `literals=True` keeps statements whose object is a literal, labelled as in
+    N-Triples (`"3"^^<...>`, `"chat"@fr`); otherwise they are left out, counted and noted. Blank nodes are called
+    `_:b1`, `_:b2`, ... in the order of their first mention, so that one file always gives one graph;
+    `blank_nodes=False` leaves out, and counts, what mentions them. `prefixes=True` shortens IRIs by the prefixes that
+    the file declares, and a mapping by its own (`{"ex": "http://example.org/"}`): `ex:Paris`.
+    """
+
+    literals: bool = False
+    blank_nodes: bool = True
+    prefixes: bool | Mapping[str, str] = False
+
+
+def literal_label(value: str, language: str | None = None, datatype: str | None = None) -> str:
+    r"""Return a literal as N-Triples write it.
+
+    >>> print(literal_label('say "hi"', "en"))
+    "say \"hi\""@en
+    """
+    text = f'"{value.translate(_ESCAPES)}"'
+    if language:
+        return f"{text}@{language}"
+    return text if datatype in (None, STRING) else f"{text}^^<{datatype}>"
+
+
+class Statements:
+    """Gathers statements, leaves out what the rule leaves out, and counts that."""
+
+    def __init__(self, place: Place, terms: RdfTerms, scope: str = "") -> None:
+        self.encoder, self.terms = Encoder(place), terms
+        self.left_out = {"literal": 0, "blank node": 0, "triple term": 0}
+        self.seen = 0
+        self.next_document(scope)
+        self._rows: list[tuple[str, str, str]] = []
+        self._numbers: list[int] = []
+
+    def next_document(self, scope: str) -> None:
+        """Begin a document, whose blank nodes are its own: `scope` stands before their numbers."""
+        self.scope = scope
+        self._blank: dict[str, str] = {}
+
+    def add(self, head: tuple[str, str], relation: str, tail: tuple[str, str]) -> None:
+        """Take a statement; a term is its kind (iri, blank, literal or triple) and its text."""
+        self.seen += 1
+        if tail[0] == "literal" and not self.terms.literals:
+            self.left_out["literal"] += 1
+        elif "triple" in (head[0], tail[0]):
+            self.left_out["triple term"] += 1
+        elif "blank" in (head[0], tail[0]) and not self.terms.blank_nodes:
+            self.left_out["blank node"] += 1
+        else:
+            self._rows.append((self._label(*head), relation, self._label(*tail)))
+            self._numbers.append(self.seen)
+            if len(self._rows) == ROWS:
+                self._flush()
+
+    def _label(self, kind: str, text: str) -> str:
+        if kind != "blank":
+            return text
+        return self._blank.setdefault(text, f"_:{self.scope}b{len(self._blank) + 1}")
+
+    def _flush(self) -> None:
+        if self._rows:
+            heads, relations, tails = zip(*self._rows, strict=True)
+            first, last = self._numbers[0], self._numbers[-1]
+            whole = last - first + 1 == len(self._numbers)
+            self.encoder.add((heads, relations, tails), range(first, last + 1) if whole else self._numbers)
+            self._rows, self._numbers = [], []
+
+    def finish(
+        self, name: str, sha256: str, declared: Mapping[str, str], notes: Sequence[str] = ()
+    ) -> LabelledTriples:
+        """Return what was gathered, with a note of what was left out."""
+        self._flush()
+        if not self.encoder.rows:
+            why = "; ".join(self._notes())
+            raise self.encoder.place.error(f"no triples here{f' ({why})' if why else ''}")
+        chosen = declared if self.terms.prefixes is True else self.terms.prefixes or {}
+        self.encoder.entities = _shortened(self.encoder.entities, chosen)
+        self.encoder.relations = _shortened(self.encoder.relations, chosen)
+        return self.encoder.finish(name, sha256, [*notes, *self._notes()])
+
+    def _notes(self) -> list[str]:
+        return [f"{n:,} statements with a {kind} left out" for kind, n in self.left_out.items() if n]
+
+
+def _shortened(ids: dict[str, int], prefixes: Mapping[str, str]) -> dict[str, int]:
+    """Return labels with their namespaces written as prefixes, the longest first; never two as one."""
+    if not prefixes:
+        return ids
+    spaces = sorted(((space, prefix) for prefix, space in prefixes.items() if space), key=lambda s: -len(s[0]))
+    short: dict[str, int] = {}
+    for label, number in ids.items():
+        space, prefix = next(((s, p) for s, p in spaces if label.startswith(s) and label != s), ("", ""))
+        name = f"{prefix}:{label[len(space) :]}" if space else label
+        short[label if name in short or (space and name in ids) else name] = number
+    return short
 
 
 def import_pyoxigraph() -> Any:
@@ -36,13 +137,14 @@ def import_pyoxigraph() -> Any:
     return pyoxigraph
 
 
-def read_rdf(path: Path, terms: RdfTerms, scope: str = "") -> LabelledTriples:
+def read_rdf(path: Path, options: TableOptions, terms: RdfTerms, scope: str = "") -> LabelledTriples:
     """Read one RDF file, packed or not; its statements are streamed."""
+    options.refuse(str(path))
     library = import_pyoxigraph()
     statements = Statements(Place(path, "statement"), terms, scope)
     with opened(path) as stream:
         name = FORMATS[plain_suffix(path)]
-        source = PlainEntities(stream) if name in XML else stream
+        source = PlainEntities(stream) if name == "RDF_XML" else stream
         parser = library.parse(source, format=getattr(library.RdfFormat, name), base_iri=path.absolute().as_uri())
         try:
             add_quads(parser, statements)
@@ -50,8 +152,7 @@ def read_rdf(path: Path, terms: RdfTerms, scope: str = "") -> LabelledTriples:
             raise DataError(f"not valid RDF: {error.msg}", path, error.lineno) from None
         except (OSError, DataError) as error:
             raise stream.failure or error from None
-        declared = dict(parser.prefixes)
-        return statements.finish(Source(path.name, stream.sha256(), 0), declared, [])
+        return statements.finish(path.name, stream.sha256(), dict(parser.prefixes))
 
 
 class PlainEntities:
@@ -75,7 +176,6 @@ class PlainEntities:
 
 
 def add_quads(quads: Iterable[Any], statements: Statements) -> None:
-    """Hand the statements that pyoxigraph parsed on."""
     library = import_pyoxigraph()
     iri, blank, literal = library.NamedNode, library.BlankNode, library.Literal
 

@@ -6,19 +6,21 @@ import http.client
 import json
 import logging
 import re
+import socket
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from staypositive.errors import DownloadError, InputError, SettingError, StayPositiveError
 from staypositive.graph.labelled import LabelledTriples, Place, require_labels
-from staypositive.graph.readers.deadline import Deadline
-from staypositive.graph.readers.rdf import add_quads, import_pyoxigraph
-from staypositive.graph.readers.tables import find_columns
-from staypositive.graph.readers.terms import RdfTerms, Statements, literal_label
+from staypositive.graph.readers.columns import find_columns
+from staypositive.graph.readers.rdf import RdfTerms, Statements, add_quads, import_pyoxigraph, literal_label
 from staypositive.version import __version__
 
 log = logging.getLogger(__name__)
@@ -66,20 +68,21 @@ class Sparql:
     @property
     def has_own_limit(self) -> bool:
         """Whether the query says itself which rows it wants."""
-        return re.search(r"\b(LIMIT|OFFSET)\b", self.query.rpartition("}")[2], re.IGNORECASE) is not None
+        return self._ends_with(r"\b(LIMIT|OFFSET)\b")
+
+    @property
+    def is_ordered(self) -> bool:
+        return self._ends_with(r"\bORDER\s+BY\b")
+
+    def _ends_with(self, clause: str) -> bool:
+        return re.search(clause, self.query.rpartition("}")[2], re.IGNORECASE) is not None
 
     def at(self, offset: int) -> str:
         """Return the query for the page from some row on."""
         return self.query if self.has_own_limit else f"{self.query.rstrip()}\nLIMIT {self.page} OFFSET {offset}"
 
-    @property
-    def is_ordered(self) -> bool:
-        """Whether the query states an order."""
-        return re.search(r"\bORDER\s+BY\b", self.query.rpartition("}")[2], re.IGNORECASE) is not None
-
 
 def is_endpoint(source: object) -> bool:
-    """Return whether this is the address of an endpoint."""
     return isinstance(source, str) and source.lower().startswith(("http://", "https://"))
 
 
@@ -106,7 +109,7 @@ def read_sparql(asked: Sparql, terms: RdfTerms | None = None) -> LabelledTriples
         offset += received if asked.form == "SELECT" else asked.page  # an endpoint may give fewer rows than asked for
     several = pages > 2 and not asked.is_ordered
     notes = [f"read in {pages - 1} pages without ORDER BY: the endpoint must keep one order"] if several else []
-    return require_labels(statements.finish(asked.endpoint, {}, notes))
+    return require_labels(statements.finish(asked.endpoint, "", {}, notes))
 
 
 def _post(asked: Sparql, query: str) -> bytes:
@@ -124,11 +127,15 @@ def _post(asked: Sparql, query: str) -> bytes:
                     return body
                 said = "did not answer"
             except urllib.error.HTTPError as error:
-                said = f"answered {error.code}: {_excerpt(error)}"
+                excerpt = ""
+                with suppress(OSError, http.client.HTTPException):
+                    excerpt = error.read(300).decode("utf-8", "replace").strip()
+                said = f"answered {error.code}: {excerpt or error.reason}"
                 if error.code not in _AGAIN:
                     raise DownloadError(f"{asked.endpoint} {said}") from None
             except http.client.IncompleteRead as error:
-                said = f"cut its answer short: {_cut(error)}; ask for smaller pages"
+                more = "" if error.expected is None else f", and {error.expected:,} more were announced"
+                said = f"cut its answer short: {len(error.partial):,} bytes came{more}; ask for smaller pages"
             except (OSError, http.client.HTTPException) as error:
                 said = f"cannot be reached: {getattr(error, 'reason', error)}"
             if deadline.is_over:
@@ -144,18 +151,6 @@ def _whole(answer: http.client.HTTPResponse, endpoint: str) -> bytes:
     if answer.length:  # bytes that were announced and did not come
         raise http.client.IncompleteRead(body, answer.length)
     return body
-
-
-def _cut(error: http.client.IncompleteRead) -> str:
-    came = f"{len(error.partial):,} bytes came"
-    return came if error.expected is None else f"{came}, and {error.expected:,} more were announced"
-
-
-def _excerpt(error: urllib.error.HTTPError) -> str:
-    try:
-        return error.read(300).decode("utf-8", "replace").strip() or str(error.reason)
-    except (OSError, http.client.HTTPException):
-        return str(error.reason)
 
 
 def _add_bindings(answer: bytes, statements: Statements) -> None:
@@ -191,3 +186,60 @@ def _text(value: dict[str, str]) -> str:
 def _add_triples(answer: bytes, statements: Statements) -> None:
     library = import_pyoxigraph()
     add_quads(library.parse(answer, format=library.RdfFormat.N_TRIPLES), statements)
+
+
+class Deadline(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Shuts every connection made through its `opener` once `seconds` have passed, whatever they are doing.
+
+    The timeout of a socket begins anew with every byte, and so bounds nothing.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.end = time.monotonic() + seconds
+        self.opener = urllib.request.build_opener(self)
+        self._ends: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(seconds, self._shut)
+        self._timer.daemon = True
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.end
+
+    def __enter__(self) -> Deadline:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._timer.cancel()
+        with self._lock:
+            for end in self._ends:
+                end.close()
+            self._ends = []
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(self._connection, http.client.HTTPConnection), req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(self._connection, http.client.HTTPSConnection), req)
+
+    def _connection(self, kind: Any, *given: Any, **named: Any) -> Any:
+        connection = kind(*given, **named)
+        connection._create_connection = self._connect  # an attribute so that it can be replaced
+        return connection
+
+    def _connect(self, address: tuple[str, int], *given: Any, **named: Any) -> socket.socket:
+        """Make a connection, and keep another handle of it, since TLS takes the first over."""
+        made = socket.create_connection(address, max(1e-3, self.end - time.monotonic()))
+        with self._lock:
+            self._ends.append(made.dup())
+        if self.is_over:
+            self._shut()
+        return made
+
+    def _shut(self) -> None:
+        with self._lock:
+            for end in self._ends:
+                with suppress(OSError):  # gone already
+                    end.shutdown(socket.SHUT_RDWR)

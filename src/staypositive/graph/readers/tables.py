@@ -1,4 +1,4 @@
-"""Tables in memory: pandas and polars frames, Arrow tables, and NumPy arrays of labels or ids.
+"""Tables: pandas and polars frames, Arrow tables, NumPy arrays, lists of triples; Parquet files (extra `parquet`).
 
 Columns are found by name (head, relation, tail; subject, predicate, object; ...), whatever their order, or are the
 first three. A column called label (or sign, truth) holds 1 and -1; one called confidence (or weight) a number from 0.
@@ -7,136 +7,226 @@ first three. A column called label (or sign, truth) holds 1 and -1; one called c
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from itertools import compress
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from staypositive.errors import InputError
-from staypositive.graph.labelled import (
-    ROLES,
-    SKIP_HINT,
-    Columns,
-    Encoder,
-    LabelledTriples,
-    Place,
-    Signs,
-    Source,
-    Weights,
-    require_labels,
-)
-from staypositive.graph.readers.columns import Places, describe, told
-from staypositive.graph.readers.columns import find_columns as find_columns
-from staypositive.graph.readers.names import as_number, checked_weights, folded
-from staypositive.graph.readers.options import TableOptions, selected
+from staypositive.errors import DataError, InputError
+from staypositive.files import sha256_file
+from staypositive.graph.labelled import ROLES, SKIP_HINT, Encoder, LabelledTriples, Place, require_labels
+from staypositive.graph.readers.columns import SIGNS, Places, TableOptions, describe, find_columns, folded, told
+from staypositive.graph.readers.opening import require_modest
 
-
-@dataclass(frozen=True)
-class Table:
-    """The names of a table's columns, and what reads one of them."""
-
-    names: Sequence[object]
-    values: Callable[[int], NDArray[Any]]
+ROWS = 1 << 16
+"""Rows of a Parquet file taken at once."""
+Piece = tuple[Sequence[Sequence[Any]], Sequence[int]]
+"""Some rows as columns, and the number of each row's line."""
+Column = Callable[[int], NDArray[Any]]
+"""Reads the column of a table at some place."""
+Made = TypeVar("Made")
 
 
 def is_table(source: object) -> bool:
-    """Return whether this is a frame, an Arrow table or an array."""
-    return isinstance(source, np.ndarray) or hasattr(source, "columns")
+    """Return whether this is a frame, an Arrow table, an array or a list of triples."""
+    return isinstance(source, np.ndarray | list | tuple) or hasattr(source, "columns")
 
 
 def read_table(source: Any, name: str = "a table in memory", options: TableOptions | None = None) -> LabelledTriples:
-    """Read a frame of pandas or polars, an Arrow table, or an array of shape (n, 3)."""
-    options, table = options or TableOptions(), _opened(source)
-    encoder = Encoder(Place(unit="row"))
-    places = find_columns(table.names, options.columns)
-    add_table(table, places, encoder, options)
-    is_array = isinstance(source, np.ndarray) and not options.columns
-    found = finish_table(encoder, encoder.source(name), () if is_array else table.names, places, options)
-    return told(require_labels(found))
+    """Read a frame of pandas or polars, an Arrow table, an array of shape (n, 3), or a list of triples."""
+    return told(require_labels(encode_table(source, name, "", options or TableOptions(), Place(unit="row"))))
 
 
-def add_table(table: Table, places: Places, encoder: Encoder, options: TableOptions) -> None:
-    """Take the rows of a table."""
-    before = encoder.rows + encoder.left_out
-    columns: list[Sequence[str | None]] = []
+def encode_table(table: Any, name: str, sha256: str, options: TableOptions, place: Place) -> LabelledTriples:
+    """Return the triples of a table, whose labels are yet to be checked."""
+    names, column = _opened(table)
+    encoder = Encoder(place)
+    places = find_columns(names, options.columns)
+    _add(names, column, places, encoder, options)
+    has_names = not isinstance(table, np.ndarray | list | tuple) or bool(options.columns)
+    return finish_rows(encoder, name, sha256, names if has_names else (), places, options)
+
+
+def _opened(source: Any) -> tuple[Sequence[object], Column]:
+    """Return the column names of a table, and what reads one of its columns."""
+    if isinstance(source, list | tuple):
+        wrong = next((n for n, row in enumerate(source, 1) if not _is_triple(row)), None)
+        if wrong is not None:
+            raise InputError(f"row {wrong}: expected a triple (head, relation, tail), got {source[wrong - 1]!r:.80}")
+        return ROLES, lambda place: _as_array([row[place] for row in source])
+    if isinstance(source, np.ndarray):
+        if source.ndim != 2 or source.shape[1] != 3:
+            raise InputError(f"an array of triples has shape (n, 3), got {source.shape}")
+        return ROLES, lambda place: source[:, place]
+    if hasattr(source, "collect") and not hasattr(source, "iloc"):
+        source = source.collect()  # a lazy frame of polars
+    if hasattr(source, "column_names"):  # Arrow
+        return source.column_names, lambda place: np.asarray(source.column(place).to_pandas())
+    if hasattr(source, "iloc"):  # pandas
+        return list(source.columns), lambda place: source.iloc[:, place].to_numpy()
+    return list(source.columns), lambda place: source.to_series(place).to_numpy()
+
+
+def _is_triple(row: Any) -> bool:
+    return isinstance(row, list | tuple | np.ndarray) and len(row) == 3
+
+
+def _as_array(cells: list[Any]) -> NDArray[Any]:
+    array = np.empty(len(cells), dtype=object)
+    array[:] = cells
+    return array
+
+
+def _add(names: Sequence[object], column: Column, places: Places, encoder: Encoder, options: TableOptions) -> None:
+    first = encoder.rows + encoder.left_out + 1
+    triple = []
     for role, place in zip(ROLES, places.triple, strict=True):
-        name = table.names[place]
-        what = f"the {role}" if folded(name) == role else f"the {role} (column {name!r:.80})"
-        columns.append(_labels(table.values(place), what, before, encoder.place, options.skip_blank))
-    lines: Sequence[int] = range(before + 1, before + 1 + len(columns[0]))
-    label, confidence = (None if place is None else table.values(place) for place in places[1:])
-    kept = options.kept(columns)
+        what = f"the {role}" if folded(names[place]) == role else f"the {role} (column {names[place]!r:.80})"
+        triple.append(labels_of(_cells(column(place)), what, first, encoder.place, options.skip_blank))
+    extra = [None if place is None else column(place).tolist() for place in places[1:]]
+    add_rows(encoder, triple, extra, range(first, first + len(triple[0])), options)
+
+
+def _cells(values: NDArray[Any]) -> list[Any]:
+    """Return a column's values; whole numbers stay such in a column of floats only because some are missing."""
+    cells: list[Any] = list(values) if values.dtype.kind in "mM" else values.tolist()  # a date is no number
+    if values.dtype.kind != "f":
+        return cells
+    present = [cell for cell in cells if isinstance(cell, float) and cell == cell]
+    if len(present) == len(cells) or not all(cell.is_integer() and abs(cell) < 2**53 for cell in present):
+        return cells
+    return [int(cell) if isinstance(cell, float) and cell == cell else None for cell in cells]
+
+
+def read_parquet(path: Path, options: TableOptions, *_: object) -> LabelledTriples:
+    """Read one Parquet file; columns are found as in a frame, and the others are not read."""
+    encoder = Encoder(Place(path, "row"))
+
+    def take(names: list[str], places: Places, columns: dict[int, Any]) -> tuple[list[str], Places]:
+        _add(names, lambda place: columns[place].to_numpy(zero_copy_only=False), places, encoder, options)
+        return names, places
+
+    taken = list(parquet_batches(path, options, ROWS, take, is_whole=True))
+    names, places = taken[0] if taken else ([], Places((0, 1, 2)))
+    return finish_rows(encoder, path.name, sha256_file(path), names, places, options)
+
+
+def parquet_batches(
+    path: Path,
+    options: TableOptions,
+    rows: int,
+    take: Callable[[list[str], Places, dict[int, Any]], Made],
+    is_whole: bool = False,
+) -> Iterator[Made]:
+    """Yield what `take` makes of the columns' names and places and each batch of Arrow columns, by place.
+
+    With `is_whole` all of the file is kept in memory, so a file of which few bytes stand for many rows is refused.
+    """
+    try:
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise InputError("Parquet needs pyarrow: pip install 'staypositive[parquet]'") from None
+    try:
+        packed = path.stat().st_size  # whose errors are plainer than pyarrow's
+        with pyarrow.parquet.ParquetFile(path) as file:
+            if is_whole:
+                stated = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
+                require_modest(path, packed, max(sum(stated), 12 * file.metadata.num_rows))
+            names = file.schema_arrow.names
+            places = find_columns(names, options.columns)
+            chosen = {place: names[place] for place in places.by_role.values()}
+            twin = next((name for name in chosen.values() if names.count(name) > 1), None)
+            if twin is not None:
+                raise InputError(f"two columns are called {twin!r:.80}; rename one")
+            for batch in file.iter_batches(rows, columns=list(chosen.values())):
+                at = {place: batch.column(batch.schema.get_field_index(name)) for place, name in chosen.items()}
+                yield take(names, places, at)
+    except DataError:
+        raise
+    except InputError as error:
+        raise DataError(str(error), path) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", path) from error
+    except Exception as error:  # pyarrow has an error for each way in which bytes can be wrong
+        raise DataError(f"not a readable Parquet file: {error or type(error).__name__}", path) from error
+
+
+def add_rows(
+    encoder: Encoder,
+    triple: Sequence[Sequence[str | None]],
+    extra: Sequence[Sequence[Any] | None],
+    lines: Sequence[int],
+    options: TableOptions,
+    where: str = "as a label",
+    hint: str = "",
+) -> None:
+    """Take rows: the columns of head, relation and tail, and those of label and confidence, where there are any."""
+    (label, confidence), kept = extra, options.kept(triple)
     if kept is not None:
-        *chosen, numbers = selected(kept, *columns, lines)
-        columns, lines = [cells or [] for cells in chosen], numbers or []
-        label, confidence = (None if cells is None else cells[np.array(kept)] for cells in (label, confidence))
-        encoder.left_out += len(kept) - len(lines)
-    signs = None if label is None else _signs(label, lines, encoder.place)
-    weights = None if confidence is None else _weights(confidence, lines, encoder.place)
-    encoder.add(cast(Columns, tuple(columns)), lines, signs, weights)
+        encoder.left_out += len(kept) - sum(kept)
+        columns = (None if cells is None else list(compress(cells, kept)) for cells in (*triple, *extra, lines))
+        *triple, label, confidence, lines = columns  # type: ignore[assignment]
+    signs = weights = None
+    if label is not None:
+        known = [_sign(cell) for cell in label]
+        if None in known:
+            row = known.index(None)
+            said = f"expected 1 or -1 {where}, found {repr(label[row])[:80]}{hint}"
+            refuse_row(encoder, triple, lines, row, said)
+        signs = np.array(known, dtype=np.int8)
+    if confidence is not None:
+        numbers = _numbers(confidence)
+        bad = np.flatnonzero(~((numbers <= np.finfo(np.float32).max) & (numbers >= 0)))
+        if len(bad):
+            said = f"expected a number from 0 as confidence, found {repr(confidence[bad[0]])[:80]}"
+            refuse_row(encoder, triple, lines, int(bad[0]), said)
+        weights = numbers.astype(np.float32)
+    encoder.add(tuple(triple), lines, signs, weights)  # type: ignore[arg-type]
 
 
-def finish_table(
-    encoder: Encoder, source: Source, names: Sequence[object], places: Places, options: TableOptions
+def refuse_row(encoder: Encoder, triple: Sequence[Any], lines: Sequence[int], row: int, said: str) -> NoReturn:
+    """Raise the fault of a row, unless some row before it, or itself, has a label that is blank."""
+    upto = [cells[: row + 1] for cells in triple]
+    encoder.add(tuple(upto), lines[: row + 1])
+    require_labels(encoder.finish(""))
+    raise encoder.place.error(said, int(lines[row]))
+
+
+def finish_rows(
+    encoder: Encoder, name: str, sha256: str, names: Sequence[object], places: Places, options: TableOptions
 ) -> LabelledTriples:
-    """Return all rows, with a note of how they were read; an array has no names to tell of."""
+    """Return all rows of a table, with a note of how they were read; without names there is nothing to tell."""
     notes = options.note(encoder.left_out)
     if not encoder.rows:
         said = f"the table has no rows{f' ({notes[0]})' if notes else ''}; expected a triple in each"
         raise encoder.place.error(said) if encoder.place.path else InputError(said)
-    found = encoder.finish(source, notes)
+    found = encoder.finish(name, sha256, notes)
     return dataclasses.replace(found, layout=describe(names, places, found.triple(0)) if names else "")
 
 
-def _opened(source: Any) -> Table:
-    """Return the column names of a table, and what reads one of its columns."""
-    if isinstance(source, np.ndarray):
-        if source.ndim != 2 or source.shape[1] != 3:
-            raise InputError(f"an array of triples has shape (n, 3), got {source.shape}")
-        return Table(ROLES, lambda place: source[:, place])
-    if hasattr(source, "collect") and not hasattr(source, "iloc"):
-        source = source.collect()  # a lazy frame of polars
-    if hasattr(source, "column_names"):  # Arrow
-        return Table(source.column_names, lambda place: np.asarray(source.column(place).to_pandas()))
-    if hasattr(source, "iloc"):  # pandas
-        return Table(list(source.columns), lambda place: source.iloc[:, place].to_numpy())
-    return Table(list(source.columns), lambda place: source.to_series(place).to_numpy())
+def labels_of(cells: Sequence[Any], what: str, first: int, place: Place, may_miss: bool) -> Sequence[str | None]:
+    """Return cells as labels: text as it is, whole numbers in decimal; anything else is an error.
 
-
-def _labels(values: NDArray[Any], what: str, before: int, place: Place, may_miss: bool) -> Sequence[str | None]:
-    """Return a column as labels: text as it is, whole numbers in decimal; anything else is an error.
-
-    A missing value is an error too, or None where values may be missing.
+    `first` is the number of the first row. A missing value is an error too, or None where values `may_miss`.
     """
-    cells: list[Any] = list(values) if values.dtype.kind in "mM" else values.tolist()  # a date is no number
-    if values.dtype.kind == "f":
-        cells = _whole_again(cells)
     kinds = set(map(type, cells))
     if kinds <= {str}:
         return cells
     if kinds == {int}:
         return list(map(str, cells))
     labels: list[str | None] = []
-    for row, cell in enumerate(cells):
+    for row, cell in enumerate(cells, first):
         if isinstance(cell, str | int | np.integer) and not isinstance(cell, bool):
             labels.append(str(cell))
         elif may_miss and _is_missing(cell):
             labels.append(None)
         else:
             other = f"is {repr(cell)[:80]}, neither text nor a whole number"
-            said = f"is missing{SKIP_HINT}" if _is_missing(cell) else other
-            raise place.error(f"{what} {said}", before + row + 1)
+            raise place.error(f"{what} {f'is missing{SKIP_HINT}' if _is_missing(cell) else other}", row)
     return labels
-
-
-def _whole_again(cells: list[Any]) -> list[Any]:
-    """Return whole numbers as such in a column that is of floats only because some are missing."""
-    present = [cell for cell in cells if isinstance(cell, float) and cell == cell]
-    if len(present) == len(cells) or not all(cell.is_integer() and abs(cell) < 2**53 for cell in present):
-        return cells
-    return [int(cell) if isinstance(cell, float) and cell == cell else None for cell in cells]
 
 
 def _is_missing(cell: Any) -> bool:
@@ -148,18 +238,24 @@ def _is_missing(cell: Any) -> bool:
     return isinstance(cell, float | np.floating) and bool(cell != cell)
 
 
-def _signs(values: NDArray[Any], lines: Sequence[int], place: Place) -> Signs:
-    cells = values.tolist()
-    numbers = (int, float, np.integer, np.floating)
-    good = [isinstance(cell, numbers) and cell in (1, -1) for cell in cells]
-    if not all(good):
-        row = good.index(False)
-        raise place.error(f"expected 1 or -1 as a label, found {repr(cells[row])[:80]}", lines[row])
-    return np.array(cells, dtype=np.int8)
+def _sign(cell: Any) -> int | None:
+    if isinstance(cell, str):
+        return SIGNS.get(cell)
+    is_number = isinstance(cell, int | float | np.integer | np.floating)
+    return int(cell) if is_number and cell in (1, -1) else None
 
 
-def _weights(values: NDArray[Any], lines: Sequence[int], place: Place) -> Weights:
-    cells = values.tolist()
-    plain = values.ndim == 1 and values.dtype.kind in "biuf"
-    numbers = values.astype(np.float64) if plain else np.array([as_number(cell) for cell in cells], dtype=np.float64)
-    return checked_weights(numbers, cells, lines, place)
+def _numbers(cells: Sequence[Any]) -> Any:
+    """Return cells as numbers, NaN where they are none."""
+    try:
+        numbers = np.asarray(cells, dtype=np.float64)
+        return numbers if numbers.ndim == 1 else np.array(list(map(_number, cells)))
+    except (TypeError, ValueError, OverflowError):
+        return np.array(list(map(_number, cells)))
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell) if isinstance(cell, str | int | float | np.integer | np.floating) else float("nan")
+    except (ValueError, OverflowError):
+        return float("nan")

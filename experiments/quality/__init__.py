@@ -1,0 +1,1 @@
+"""How well settings do that no page of the paper has."""

@@ -1,0 +1,1 @@
+"""How fast training, ranking and serving are, and what they take."""

@@ -1,0 +1,136 @@
+"""What the passes of an ingestion share: a folder, a ceiling of memory, and arrays and parts of work on disk."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]
+"""Called with what is done and how much there is of it; gives what is told of each piece."""
+
+MOST_PIECE = 1 << 24
+COLUMNS = {"entity": (0, 2), "relation": (1,)}
+"""Which columns of a triple have labels of a kind."""
+CELLS = "cells.npy"
+"""Hashes or ids of all triples, 8 bytes each, between the passes."""
+HEADER = 128
+"""Bytes of the header of every array written here: numpy pads it to a multiple of 64."""
+
+
+class Sizes(NamedTuple):
+    entities: int
+    relations: int
+
+    @property
+    def dtype(self) -> str:
+        return "<i4" if max(self) < 2**31 else "<i8"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A folder to work in, a ceiling of memory in bytes, and a progress bar."""
+
+    folder: Path
+    memory: int
+    progress: Progress
+
+    @property
+    def piece(self) -> int:
+        """Bytes that are taken at once."""
+        return min(MOST_PIECE, self.memory // 64)
+
+
+@contextmanager
+def silent(what: str, total: int) -> Iterator[Callable[[int], Any]]:
+    yield lambda done: None
+
+
+class GrowingArray:
+    """Writes an array row by row, in a `with` block, at whose end the header, with the final length, is written."""
+
+    def __init__(self, path: Path, dtype: Any, width: int = 0) -> None:
+        self.dtype, self.width, self.length = np.dtype(dtype), width, 0
+        self.stream = path.open("wb")
+        self.stream.write(bytes(HEADER))
+
+    def append(self, rows: NDArray[Any]) -> None:
+        self.stream.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
+        self.length += len(rows)
+
+    def __enter__(self) -> GrowingArray:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        shape = (self.length, self.width) if self.width else (self.length,)
+        head = io.BytesIO()
+        about = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(head, about)
+        assert len(head.getvalue()) == HEADER
+        self.stream.seek(0)
+        self.stream.write(head.getvalue())
+        self.stream.close()
+
+
+class StoredArray:
+    """An array on disk: its length, and pieces of it, read so that they never stay in memory."""
+
+    def __init__(self, path: Path) -> None:
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        self.path, self.mapped, self.dtype = path, mapped, mapped.dtype
+        self.shape: tuple[int, ...] = mapped.shape
+        self.offset = int(mapped.offset)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def read(self, first: int, last: int) -> NDArray[Any]:
+        """Return the rows from `first` up to `last`; reading through a map would leave its pages in memory."""
+        count = max(0, min(last, len(self)) - first)
+        width = int(np.prod(self.shape[1:], dtype=np.int64))
+        start = self.offset + first * width * self.dtype.itemsize
+        return np.fromfile(self.path, self.dtype, count * width, offset=start).reshape(count, *self.shape[1:])
+
+
+class Spill:
+    """Bytes put aside by part, in memory up to `most` and else in files, and read back part by part."""
+
+    def __init__(self, folder: Path, name: str, parts: int, most: int) -> None:
+        self.folder, self.name, self.most = folder, name, most
+        self.pieces: list[list[bytes]] = [[] for _ in range(parts)]
+        self.held = 0
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def put(self, rows: NDArray[Any], ends: NDArray[np.int64]) -> None:
+        """Put rows aside that lie part by part, each part up to its end."""
+        for pieces, first, end in zip(self.pieces, [0, *ends.tolist()], ends.tolist(), strict=False):
+            if end > first:
+                pieces.append(rows[first:end].tobytes())
+        self.held += rows.nbytes
+        if self.held > self.most:
+            for part, pieces in enumerate(self.pieces):
+                if pieces:
+                    with self._path(part).open("ab") as stream:
+                        stream.writelines(pieces)
+                    pieces.clear()
+            self.held = 0
+
+    def take(self, part: int, dtype: Any) -> NDArray[Any]:
+        """Return all that was put aside for a part, and forget it."""
+        path = self._path(part)
+        kept = [path.read_bytes()] if path.exists() else []
+        path.unlink(missing_ok=True)
+        data = b"".join([*kept, *self.pieces[part]])
+        self.pieces[part] = []
+        return np.frombuffer(data, dtype=dtype)
+
+    def _path(self, part: int) -> Path:
+        return self.folder / f"{self.name}.{part}"
