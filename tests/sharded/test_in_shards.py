@@ -262,7 +262,7 @@ def test_any_number_of_processes_ranks_and_discovers(run: Path, tmp_path: Path) 
     wanted = ["--all-pairs", "--min-probability=0.6", "--relations=rival,ally"]
     discover = torchrun(3, "-m", "staypositive", "discover", run, *wanted, f"--out={tmp_path / 'new.tsv'}")
     assert discover.returncode == 0, discover.stderr
-    assert f"new triples written to {tmp_path / 'new.tsv'}" in discover.stdout
+    assert f"rows written to {tmp_path / 'new.tsv'}" in discover.stdout
     assert discover.stdout.count("\n") == 1  # one process speaks
     call("gather", run, "--quiet")
     held = sp.load_run(run)

@@ -25,7 +25,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def staypositive(version: Annotated[bool, Option("--version", help="Print the version.")] = False) -> None:
-    """Knowledge-graph completion without negative sampling, with probabilities one can trust.
+    """Knowledge-graph completion without negative sampling, with calibrated probabilities.
 
     Start with: staypositive train geo
     """
