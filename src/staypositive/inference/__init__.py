@@ -8,7 +8,7 @@ from staypositive.inference.ordering import best_first
 from staypositive.inference.partial import PartialDiscovery, discovery_table
 from staypositive.inference.prediction_sets import entry_coverages, measure_prediction_sets, prediction_set
 from staypositive.inference.predictor import Predictor
-from staypositive.inference.queries import Query, encode_query, read_queries
+from staypositive.inference.queries import Query, encode_query, read_queries, require_top
 from staypositive.inference.statistics import ExpectedCount, expected_counts, mean_and_std, score_statistics, wilson
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "pairs_of",
     "prediction_set",
     "read_queries",
+    "require_top",
     "score_statistics",
     "wilson",
 ]
