@@ -23,8 +23,6 @@ GPU_BLOCKS = 4
 
 
 class Term(NamedTuple):
-    """One triple product of blocks, with its coefficient."""
-
     head: int
     relation: int
     tail: int
@@ -51,7 +49,6 @@ class Table:
 
     @property
     def most_blocks(self) -> int:
-        """Blocks of an entity or of a relation, whichever has more."""
         return max(self.entity_blocks, self.relation_blocks)
 
     @cached_property
@@ -84,8 +81,6 @@ ANALOGY (Liu et al. 2017: DistMult's terms beside ComplEx's) and the Hamilton pr
 
 
 class BlockModel(BilinearModel):
-    """A model given by a table of terms."""
-
     def __init__(self, n_entities: int, n_relations: int, dim: int, *, table: Table, **settings: Any) -> None:
         self.table = table  # first, since the parent asks for widths
         super().__init__(n_entities, n_relations, dim, **settings)
@@ -169,7 +164,6 @@ class BlockModel(BilinearModel):
         return torch.cat([empty if total is None else total for total in sums], dim=-1)
 
     def _query_on_gpu(self, blocks: int, order: tuple[int, int, int], left: Tensor, right: Tensor) -> Tensor:
-        """Return the same in one kernel, and its gradients in one each."""
         from staypositive.models.gpu import BlockProduct
 
         terms = tuple((*(int(term[place]) for place in order), term.coefficient < 0) for term in self.table.terms)
