@@ -41,7 +41,7 @@ class Predictor:
     ) -> None:
         self.graph, self.scorer, self.calibrator = graph, scorer.exact(), calibrator
         self._given_null = null_distribution
-        self._asking = {part: Asking(part, graph, scorer) for part in PARTS}
+        self._asking = {part: Asking(part, graph, self.scorer) for part in PARTS}
 
     # -- what users ask -----------------------------------------------------------------------------------------
 

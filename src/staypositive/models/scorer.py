@@ -69,10 +69,10 @@ class Scorer:
 
     def tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """Return φ of every tail for each (head, relation), shape (n, |E|): one matrix product."""
-        return self.tail_queries(heads, relations) @ self.entity_rows.T
+        return self._queries(self.entity_rows[heads], relations, of_tails=True) @ self.entity_rows.T
 
     def heads(self, relations: Tensor, tails: Tensor) -> Tensor:
-        return self.head_queries(relations, tails) @ self.entity_rows.T
+        return self.swapped()._queries(self.entity_rows[tails], relations, of_tails=False) @ self.entity_rows.T
 
     def relations(self, heads: Tensor, tails: Tensor) -> Tensor:
         """Return φ of every relation for each (head, tail), shape (n, |R|)."""
@@ -96,18 +96,13 @@ class Scorer:
             return to_tails(head_rows) @ tail_rows.T
         return head_rows @ to_heads(tail_rows).T
 
-    def tail_queries(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """Return q with φ = q · tail row, for each (head, relation), shape (n, entity width)."""
-        return self._queries(self.entity_rows[heads], relations, of_tails=True)
-
-    def head_queries(self, relations: Tensor, tails: Tensor) -> Tensor:
-        asked = self.swapped()  # heads are asked for by the backward reading
-        return asked._queries(self.entity_rows[tails], relations, of_tails=False)
-
     def queries(self, triples: Tensor, side: str) -> Tensor:
         """Return q with φ = q · row of the `side` ("head" or "tail") of each triple, shape (n, entity width)."""
         heads, relations, tails = triples.unbind(1)
-        return self.tail_queries(heads, relations) if side == "tail" else self.head_queries(relations, tails)
+        if side == "tail":
+            return self._queries(self.entity_rows[heads], relations, of_tails=True)
+        asked = self.swapped()  # heads are asked for by the backward reading
+        return asked._queries(self.entity_rows[tails], relations, of_tails=False)
 
     def forms(self, relation: int) -> tuple[LinearMap, LinearMap]:
         """Return what turns head rows into tail queries for a relation, and tail rows into head queries."""

@@ -28,16 +28,13 @@ Value = TypeVar("Value")
 QueryMoments = tuple[Tensor, Tensor]
 """Mean and standard deviation of queries' scores over a set, shape (n,) each."""
 
-SIDES = {"tail": 2, "head": 0}
-"""The sides of a triple that can be asked for, with their columns."""
+SIDES = {"tail": 2, "head": 0}  # the sides of a triple that can be asked for, with their columns
 SHRINK = 10.0
 """Weight, in entities, of the whole graph's covariance in each range's: few rows leave most directions empty."""
 SMALL_RANGE = 1000
 """Ranges up to this size are looked at member by member, since the z-scores of few answers are not normal."""
-CANDIDATES = 4096
-"""In-range candidates looked at per relation, about."""
-KEPT_BYTES = 2**28
-"""Bytes of moments kept at most."""
+CANDIDATES = 4096  # about, in range, looked at per relation
+KEPT_BYTES = 2**28  # of moments, at most
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class Features:
 
     @property
     def combined_z(self) -> Floats:
-        """Both sides in one: their sum, scaled to standard deviation 1 over the null distribution."""
+        """The sum of both sides' z, scaled to standard deviation 1 over the null distribution."""
         return np.asarray((self.tail_z + self.head_z) / np.sqrt(2 + 2 * self.correlations))
 
 
@@ -87,7 +84,6 @@ class NullDistribution:
 
     @cached_property
     def whole(self) -> RowMoments:
-        """The moments of all entities' rows: |E|·d² products."""
         return RowMoments.of(self.scorer.entity_rows)
 
     def moments(self, side: str, relation: int) -> RowMoments:
@@ -107,7 +103,6 @@ class NullDistribution:
 
     @torch.no_grad()
     def features(self, triples: Ints) -> Features:
-        """Return the features of triples given by ids."""
         asked = torch.as_tensor(triples, device=self.scorer.device)
         found = torch.zeros(5, len(triples), dtype=torch.float64, device=self.scorer.device)
         for relation in np.unique(triples[:, 1]).tolist():
@@ -136,10 +131,7 @@ class NullDistribution:
         return Features(np.full(n, relation), tail_scores, head_scores, tail_z, head_z, correlations)
 
     def _query_moments(self, side: str, given: Tensor | None, relation: int) -> QueryMoments:
-        """Return mean and standard deviation of the scores of queries for `side`, by the entities given in them.
-
-        Those of all entities (None) are formed once.
-        """
+        """Return mean and standard deviation of the scores of queries for `side`, by the entities given in them."""
 
         def of(entities: Tensor) -> QueryMoments:
             triples = torch.stack([entities, torch.full_like(entities, relation), entities], dim=1)
@@ -148,7 +140,7 @@ class NullDistribution:
         if given is not None:
             return of(given)
         every = torch.arange(self.scorer.n_entities, device=self.scorer.device)
-        return self._of_all.get((side, relation), lambda: of(every))
+        return self._of_all.get((side, relation), lambda: of(every))  # formed once
 
     def candidates_in_range(self, facts: Ints) -> Features:
         """Return the features of other tails that held-out facts could have, where a relation's range is small.

@@ -21,10 +21,8 @@ from staypositive.probability.null_distribution import Features, Floats, Ints
 
 STATISTICS = ("tail", "head", "combined")
 GRID = 400
-ENOUGH = 50
-"""Facts from which a relation has a curve of its own."""
-POOLED = 200.0
-"""Weight, in facts, of all relations' curve in each relation's own."""
+ENOUGH = 50  # facts from which a relation has a curve of its own
+POOLED = 200.0  # weight, in facts, of all relations' curve in each relation's own
 Curves = tuple[Floats, dict[int, Floats]]
 """Log-ratios at the knots: of all facts, and of the relations with enough of them."""
 
@@ -33,11 +31,10 @@ Curves = tuple[Floats, dict[int, Floats]]
 class Posterior(FeatureCalibrator):
     """ln f(z) − ln f₀(z), at prior ½: f the density of held-out facts' z, by kernels on asinh z, f₀ the null density.
 
-    f₀ is N(0, 1), but for relations whose range is small enough to look at its members: there it is the density of
-    in-range candidates, the other answers of held-out queries. z is the tail's, the head's, or both combined,
-    whichever separates held-out facts best from the null distribution (five-fold cross-validation, on facts alone).
-    The log-ratio never falls as z rises, and is bounded by what the number of facts can show. Relations with enough
-    facts have curves of their own, drawn to the one of all.
+    f₀ is N(0, 1) or, for a small range, the density of in-range candidates, the other answers of held-out queries.
+    z is the tail's, the head's, or both combined, whichever separates held-out facts best from the null distribution
+    (five-fold cross-validation on facts). The log-ratio never falls as z rises, and is bounded by what the number of
+    facts can show. Relations with enough facts have curves of their own, drawn to the one of all.
     """
 
     name: ClassVar[str] = "posterior"
@@ -68,9 +65,8 @@ class Posterior(FeatureCalibrator):
         return {name: _Sample.of(facts, candidates, name).held_out_loss() for name in STATISTICS}
 
     def apply_features(self, features: Features) -> Floats:
-        own = dict(zip(self.relations, map(np.array, self.curves), strict=True))
-        values = _statistic(features, self.statistic)
-        return _log_odds(values, features.relations, np.array(self.knots), (np.array(self.pooled), own))
+        curves = (np.array(self.pooled), dict(zip(self.relations, map(np.array, self.curves), strict=True)))
+        return _log_odds(_statistic(features, self.statistic), features.relations, np.array(self.knots), curves)
 
 
 @dataclass(frozen=True)
@@ -79,8 +75,7 @@ class _Sample:
 
     values: Floats
     relations: Ints
-    candidates: dict[int, Floats]
-    """By relation, where its range was looked at."""
+    candidates: dict[int, Floats]  # by relation, where its range was looked at
     knots: Floats
 
     @classmethod
@@ -113,7 +108,6 @@ class _Sample:
         return _log_ratio(whole, null, self.knots, len(values)), own
 
     def null_density(self, relation: int, width: float) -> Floats:
-        """Return the density of a relation's wrong answers at the knots."""
         others = self.candidates.get(relation)
         return null_density(self.knots) if others is None else kernel_density(others, self.knots, width)
 
@@ -133,14 +127,12 @@ class _Sample:
 
 
 def _statistic(features: Features, name: str) -> Floats:
-    z = {"tail": features.tail_z, "head": features.head_z, "combined": features.combined_z}[name]
-    return np.asarray(np.arcsinh(z))
+    return np.asarray(np.arcsinh(getattr(features, f"{name}_z")))
 
 
 def _log_odds(values: Floats, relations: Ints, knots: Floats, curves: Curves) -> Floats:
     """Return the log-ratio of values, by their relations' curves or else by that of all."""
-    pooled, own = curves
-    logits = np.empty(len(values))
+    (pooled, own), logits = curves, np.empty(len(values))
     for relation in np.unique(relations).tolist():
         mine = relations == relation
         logits[mine] = np.interp(values[mine], knots, own.get(relation, pooled))
