@@ -27,8 +27,7 @@ _CPU_CACHE = 16 * 2**20
 
 CountChunk = Callable[[Tensor, tuple[Tensor, Tensor], bool], Tensor]
 """From facts, their known answers (position and entity) and whether tails are asked for to `count_ranks`'s counts."""
-Progress = Callable[[int], Any]
-"""Told how many queries each chunk had."""
+Progress = Callable[[int], Any]  # told how many queries each chunk had
 
 
 class AnswerIndex:
@@ -43,8 +42,7 @@ class AnswerIndex:
         """Return whether each answer is one of its key's, shape as both broadcast."""
         asked = keys * self.n_answers + answers
         place = torch.searchsorted(self.pairs, asked).clamp(max=len(self.pairs) - 1)
-        found: Tensor = self.pairs[place] == asked
-        return found
+        return torch.eq(self.pairs[place], asked)
 
     def of(self, keys: Tensor) -> tuple[Tensor, Tensor]:
         """Return the answers of many keys, as parallel arrays of position in `keys` and answer.
@@ -204,8 +202,7 @@ def rank_facts(
 def _rank_chunk(scorer: AllScorer, facts: Tensor, known: tuple[Tensor, Tensor], is_tail: bool) -> Tensor:
     heads, relations, tails = facts.unbind(1)
     scores = scorer.tails(heads, relations) if is_tail else scorer.heads(relations, tails)
-    targets = tails if is_tail else heads
-    rows, answers = known
+    targets, (rows, answers) = tails if is_tail else heads, known
     return count_ranks(scores, scores.gather(1, targets[:, None]), rows, answers, answers != targets[rows])
 
 
@@ -235,8 +232,7 @@ def ranking_metrics(
     places = ranks.ranks(ties, filtered)
     if len(places) == 0:
         raise InputError("there are no queries to average over")
-    candidates = ranks.candidates if filtered else ranks.raw_candidates
-    expected = (candidates - 1).sum() / 2
+    expected = ((ranks.candidates if filtered else ranks.raw_candidates) - 1).sum() / 2
     metrics = {"mrr": float((1 / places).mean()), "mr": float(places.mean())}
     metrics |= {f"hits@{k}": float((places <= k).mean()) for k in hits_at}
     return metrics | {"amri": float(1 - (places - 1).sum() / expected) if expected else 1.0}

@@ -18,8 +18,7 @@ from torch import Tensor
 from staypositive.models.contract import BilinearModel
 from staypositive.models.dropout import HAS_TRITON
 
-GPU_BLOCKS = 4
-"""Blocks per row that the GPU kernels can address: they pack the number of a block into two bits."""
+GPU_BLOCKS = 4  # per row, that the GPU kernels can address: they pack the number of a block into two bits
 
 
 class Term(NamedTuple):
@@ -37,15 +36,12 @@ class Table:
     relation_blocks: int
     notation: str
     weight: float = 1.0
-    numbers: str = ""
-    """Which blocks are the parts of one number, e.g. `"0 12"`: a real one and a complex one; by default all real."""
+    numbers: str = ""  # blocks that are the parts of one number, `"0 12"`: real and complex; by default all real
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        return tuple(
-            Term(int(term[0]), int(term[1]), int(term[2]), float(term[3] + "1") * self.weight)
-            for term in self.notation.split()
-        )
+        parts = [(*map(int, term[:3]), float(f"{term[3]}1") * self.weight) for term in self.notation.split()]
+        return tuple(map(Term._make, parts))
 
     @property
     def most_blocks(self) -> int:

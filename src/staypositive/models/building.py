@@ -166,9 +166,8 @@ def combine_models(
         raise SettingError("models of one ensemble have the same entities and relations")
     members = []
     for model, name, weight in zip(models, names, weights, strict=True):
-        own = model.settings()
-        own.pop("backward_weight", None)  # the ensemble has one of its own
-        del own["n_entities"], own["n_relations"]
+        of_all = ("n_entities", "n_relations", "backward_weight")  # the ensemble's own
+        own = {key: value for key, value in model.settings().items() if key not in of_all}
         members.append({"model": name, "weight": float(weight), **own})
     ensemble = Ensemble(
         first.n_entities,

@@ -1,9 +1,8 @@
 """The contract of every model: linear in head, relation and tail, so that three queries define everything.
 
 A *row* holds one entity's or relation's parameters after the bound, or features formed from them; a *query* is the
-vector q in row space with `score = q · row` for the missing argument. A subclass says how queries are formed. Scores,
-all heads, all tails, the sum of all scores (Theorem 1) and the moments of a query's or a relation's scores are
-derived here, once.
+vector q in row space with `score = q · row` for the missing argument. A subclass says how queries are formed; scores
+and the sum of all scores (Theorem 1) are derived here, once.
 
 Shapes: `...` is any number of leading axes, equal or broadcastable between arguments. Scores are φ, without the prior
 score ψ; `logit = score + ψ` feeds losses and probabilities.
@@ -29,8 +28,7 @@ from staypositive.options import check_options
 
 BOUNDS = ("tanh", "identity")
 Draw = Callable[[Tensor, float, torch.Generator], None]
-INSIDE = 0.999
-"""The largest entry of a row that weights are sought for: they stay below 3.8, where tanh still has a slope."""
+INSIDE = 0.999  # largest entry of a row that weights are sought for: they stay where tanh still has a slope
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ class BilinearModel(nn.Module, ABC):
         return rows.abs()
 
     def directions(self, rows: Tensor) -> Tensor:
-        """Return entity rows at length 1: products of two are cosine similarities."""
+        """Return entity rows at length 1."""
         return torch.nn.functional.normalize(rows, dim=-1)
 
     def extra_settings(self) -> dict[str, Any]:

@@ -26,8 +26,7 @@ def sum_of_squared_scores(to_tail: LinearMap, to_head: LinearMap, heads: Tensor,
 class RowMoments:
     """Mean row and covariance of a set of rows.
 
-    They are kept centred rather than as sum and Gram matrix, so that a variance never is a small difference of two
-    large numbers; the Gram matrix over the set is `count · (covariance + mean meanᵀ)`.
+    Centred rather than sum and Gram matrix, so that a variance never is a small difference of two large numbers.
     """
 
     count: int

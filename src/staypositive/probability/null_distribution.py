@@ -1,14 +1,14 @@
 """The null distribution of a query: mean and standard deviation of its scores over in-range answers, in closed form.
 
-A wrong but sensible answer of (h, r, ?) comes from the entities that training facts have as tails of r, its *range*.
-Over any set of entities the scores q · t of a query have mean q·m and variance qᵀCq, m and C being the mean and
-covariance of the set's rows. So a score becomes a z-score, z = (φ − μ)/σ, close to N(0, 1) for wrong answers,
-whatever the query. Heads are treated alike over the relation's *domain*. No negative is drawn or labelled.
+A wrong but sensible answer of (h, r, ?) comes from the entities that training facts have as tails of r, its *range*
+(for heads: its *domain*). Over any set of entities the scores q · t of a query have mean q·m and variance qᵀCq, m and
+C being the mean and covariance of the set's rows. So a score becomes a z-score, z = (φ − μ)/σ, close to N(0, 1) for
+wrong answers, whatever the query. No negative is drawn or labelled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -23,23 +23,18 @@ from staypositive.models import RowMoments, Scorer
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
-QueryMoments = tuple[Tensor, Tensor]
-"""Mean and standard deviation of queries' scores over a set, shape (n,) each."""
-
+QueryMoments = tuple[Tensor, Tensor]  # mean and standard deviation of queries' scores over a set, shape (n,) each
 SIDES = {"tail": 2, "head": 0}  # the sides of a triple that can be asked for, with their columns
-SHRINK = 10.0
-"""Weight, in entities, of the whole graph's covariance in each range's: few rows leave most directions empty."""
-SMALL_RANGE = 1000
-"""Ranges up to this size are looked at member by member, since the z-scores of few answers are not normal."""
+SHRINK = 10.0  # weight, in entities, of all entities' covariance in each range's: few rows leave directions empty
+SMALL_RANGE = 1000  # the largest range that is looked at member by member: z-scores of few answers are not normal
 CANDIDATES = 4096  # about, in range, looked at per relation
 KEPT_BYTES = 2**28  # of moments, at most
 
 
 @dataclass(frozen=True)
 class Features:
-    """What is known of some triples, in parallel arrays: scores and z-scores of both sides."""
+    """Scores and z-scores of both sides of some triples; the correlation of both z over the null distribution."""
 
     relations: Ints
     tail_scores: Floats
@@ -47,7 +42,6 @@ class Features:
     tail_z: Floats
     head_z: Floats
     correlations: Floats
-    """The correlation of both z over the null distribution of the triple's relation."""
 
     def __len__(self) -> int:
         return len(self.relations)
@@ -67,8 +61,8 @@ class NullDistribution:
     def __init__(self, graph: KnowledgeGraph, scorer: Scorer) -> None:
         self.graph, self.scorer = graph, scorer.asked()
         rows = self.scorer.entity_rows
-        self._moments: Cache[tuple[str, int], RowMoments] = Cache(rows.element_size() * rows.shape[1] ** 2)
-        self._of_all: Cache[tuple[str, int], QueryMoments] = Cache(2 * rows.element_size() * len(rows))
+        self._moments: Cache[RowMoments] = Cache(rows.element_size() * rows.shape[1] ** 2)
+        self._of_all: Cache[QueryMoments] = Cache(2 * rows.element_size() * len(rows))
         self._correlations: dict[int, float] = {}
 
     @cached_property
@@ -166,7 +160,7 @@ class NullDistribution:
     def correlation(self, relation: int) -> float:
         """Return how both z of a relation correlate over domain × range.
 
-        A score is grand mean + head's part + tail's part + interaction. The tail's z knows the tail's part and the
+        A score is mean + head's part + tail's part + interaction. The tail's z has the tail's part and the
         interaction, the head's z the head's part and the interaction: the interaction is what they share.
         """
         if relation not in self._correlations:
@@ -177,13 +171,13 @@ class NullDistribution:
         return self._correlations[relation]
 
 
-class Cache(Generic[Key, Value]):
-    """Values of some size, formed when first asked for; all are dropped at `KEPT_BYTES`. Threads may share it."""
+class Cache(Generic[Value]):
+    """Values by side and relation, formed when first asked for; all go at `KEPT_BYTES`. Threads may share it."""
 
     def __init__(self, bytes_each: int) -> None:
-        self._most, self._values = max(16, KEPT_BYTES // bytes_each), dict[Key, Value]()
+        self._most, self._values = max(16, KEPT_BYTES // bytes_each), dict[tuple[str, int], Value]()
 
-    def get(self, key: Key, form: Callable[[], Value]) -> Value:
+    def get(self, key: tuple[str, int], form: Callable[[], Value]) -> Value:
         found = self._values.get(key)
         if found is None:  # held by name too: another thread may clear the store at any time
             found = form()

@@ -1,9 +1,8 @@
 """Probabilities from facts alone: the density of true answers' z-scores against that of the null distribution.
 
-A wrong answer's z-score is close to N(0, 1) (see `null_distribution.py`), so what is needed of true ones is the
-density of their z, and held-out facts show it. Density against N(0, 1), times the prior odds, is a posterior. It
-assumes that wrong triples are pairs of the relation's own domain and range. Where a range has few answers, their
-z-scores are not normal; there in-range candidates of held-out queries give the null density.
+A wrong answer's z-score is close to N(0, 1) (see `null_distribution.py`), and held-out facts show the density of true
+ones. Their ratio, times the prior odds, is a posterior. It assumes that wrong triples are pairs of the relation's own
+domain and range. Where a range has few answers, in-range candidates of held-out queries give the null density.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ STATISTICS = ("tail", "head", "combined")
 GRID = 400
 ENOUGH = 50  # facts from which a relation has a curve of its own
 POOLED = 200.0  # weight, in facts, of all relations' curve in each relation's own
-Curves = tuple[Floats, dict[int, Floats]]
-"""Log-ratios at the knots: of all facts, and of the relations with enough of them."""
+Curves = tuple[Floats, dict[int, Floats]]  # log-ratios at the knots: of all facts, and by relation with enough
 
 
 @dataclass(frozen=True)
@@ -113,8 +111,7 @@ class _Sample:
 
     def held_out_loss(self, folds: int = 5) -> float:
         """Return the NLL at prior ½ of facts that the curves were not fitted to, and of the null distribution."""
-        fold, width = np.arange(len(self.values)) % folds, kernel_width(self.values)
-        total = 0.0
+        fold, width, total = np.arange(len(self.values)) % folds, kernel_width(self.values), 0.0
         for held in range(folds):
             pooled, own = self.curves(fold != held)
             values, relations = self.values[fold == held], self.relations[fold == held]

@@ -88,8 +88,7 @@ class Nonconformity:
         """Return the nonconformity of each fact's own answer on one side."""
         pieces = torch.as_tensor(facts, device=self.scorer.device).split(max(1, PIECE // self.scorer.n_entities))
         found = [self.of_all(piece, side).gather(1, piece[:, [SIDES[side]]])[:, 0] for piece in pieces]
-        values: Floats = torch.cat(found).double().cpu().numpy()
-        return values
+        return np.asarray(torch.cat(found).cpu().numpy(), dtype=np.float64)
 
     @torch.no_grad()
     def of_all(self, facts: Tensor, side: str) -> Tensor:
