@@ -53,13 +53,7 @@ class Ensemble(BilinearModel):
     """
 
     def __init__(
-        self,
-        n_entities: int,
-        n_relations: int,
-        dim: int,
-        *,
-        members: Sequence[Mapping[str, Any]],
-        **settings: Any,
+        self, n_entities: int, n_relations: int, dim: int, *, members: Sequence[Mapping[str, Any]], **settings: Any
     ) -> None:
         if not members:
             raise SettingError("an ensemble needs members")
