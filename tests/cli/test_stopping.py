@@ -220,7 +220,7 @@ def test_a_full_disk_is_one_line_and_what_was_trained_is_kept(
         done = call(tmp_path / "run", "--checkpoint-every", "3")
     if at == "checkpoint":  # a warning, and the run is there
         assert done.code == 0
-        assert "No space left on device; training goes on" in " ".join(done.said.split())
+        assert "No space left on device; training continues" in " ".join(done.said.split())
     else:
         assert done.code == 1
         assert f"error: cannot write the run to {tmp_path / 'run'}: No space left on device" in done.said
