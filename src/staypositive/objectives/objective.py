@@ -93,13 +93,11 @@ class Batch:
         return self.entity_rows * self.present[0], self.relation_rows * self.present[1]
 
     def all_entities(self) -> Candidates:
-        """Return all entities as candidates, given themselves or by G."""
         if self.statistic is not None:
             return Candidates(self.entity_rows, self.statistic)
         return Candidates.of(self.entity_rows, len(self.heads))
 
     def all_relations(self) -> Candidates:
-        """Return all relations as candidates."""
         return Candidates.of(self.relation_rows, len(self.heads))
 
     def logits(self, model: BilinearModel) -> Tensor:
