@@ -67,7 +67,7 @@ class SecondMoment(Objective):
         applies=Applies("reciprocal=False (--no-reciprocal)", "reciprocal", lambda own: not own.reciprocal),
     )
     weighting: str = option(
-        "triple", "a query counts once a fact, once in all, or all triples weigh alike", choices=WEIGHTINGS
+        "triple", "a query counts once per fact, once in all, or all triples weigh alike", choices=WEIGHTINGS
     )
     relation_power: float = option(
         0.0, "facts weigh (number of facts of their relation)^-this, with mean 1", least=-10, most=10

@@ -68,7 +68,7 @@ def fit(
     `start_from` is an earlier run of the same model and dim: labels that it knows start with its rows, new entities
     by fold-in where their facts lead to known ones, and the rest as usual; the optimiser's state starts afresh.
     `checkpoint` is a folder, or a `Checkpoint`, in which the state of the training is kept now and then: a `fit` that
-    was killed goes on from there when it is called again, and gives what it would have given. `should_stop` is asked
+    was killed resumes from there when it is called again, and gives what it would have given. `should_stop` is asked
     after each epoch; where it says yes, the state is kept and `StoppedError` raised.
     A non-finite loss raises `DivergedError`; its `run` holds what was trained up to then, as that of `StoppedError`.
     """

@@ -54,7 +54,7 @@ class ShardedRun:
         memory: int = DEFAULT_MEMORY,
         progress: Callable[[int], Any] | None = None,
     ) -> Ranks:
-        """Rank both sides of each fact of a split against so many drawn entities, those that one process draws."""
+        """Rank both sides of each fact of a split against drawn entities, those that one process draws."""
         require_fewer(candidates, self.graph)
         facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
         return rank_sampled_sharded(
@@ -101,7 +101,7 @@ def fit_sharded(
     """Train by all processes of the world, each of which calls this with the same graph and settings.
 
     The steps are `fit`'s with the reference engine, to rounding, whatever the number of processes. With `checkpoints`
-    the training is kept in that folder after every validation, and goes on from the newest whole checkpoint there,
+    the training is kept in that folder after every validation, and resumes from the newest whole checkpoint there,
     unless `fresh`. Callbacks are for process 0 alone.
     """
     use_threads(settings.threads)
