@@ -9,8 +9,9 @@ what came, and what to do next.
     │   ├── SettingError      ... an option or its value
     │   └── UnknownLabelError ... an entity or relation that the graph does not have
     ├── DownloadError         a named dataset could not be fetched or failed its checksum
-    ├── DivergedError         training met a non-finite loss; what was trained so far is kept
-    ├── StoppedError          training was asked to stop, and did after the epoch at hand
+    ├── EndedEarlyError       training ended before its last epoch; what was trained so far is kept
+    │   ├── DivergedError     ... the loss was not finite
+    │   └── StoppedError      ... it was asked to stop
     ├── ShortOfMemoryError    memory ran out; says what to make smaller
     └── RunError              a folder of a run or checkpoint is missing, damaged, in use, full or of a newer format
 """
@@ -56,20 +57,20 @@ class DownloadError(StayPositiveError):
     """A dataset's file could not be fetched, or what came does not have the pinned SHA-256."""
 
 
-class DivergedError(StayPositiveError):
-    """The loss became NaN or infinite. `run` holds what was trained up to the last finite step."""
+class EndedEarlyError(StayPositiveError):
+    """Training ended before its last epoch. `run` holds what was trained up to the last epoch that ended well."""
 
     def __init__(self, message: str, run: Any = None) -> None:
         self.run = run
         super().__init__(message)
 
 
-class StoppedError(StayPositiveError):
-    """Training was asked to stop. `run` holds what was trained up to the epoch that was finished last."""
+class DivergedError(EndedEarlyError):
+    """The loss became NaN or infinite."""
 
-    def __init__(self, message: str, run: Any = None) -> None:
-        self.run = run
-        super().__init__(message)
+
+class StoppedError(EndedEarlyError):
+    """Training was asked to stop."""
 
 
 class ShortOfMemoryError(StayPositiveError, MemoryError):

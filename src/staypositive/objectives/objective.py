@@ -128,6 +128,10 @@ class Objective(ABC):
     paper_grid: ClassVar[dict[str, Any]] = {}
     """The grid of the paper's appendix, if it has one; the bound is 5 and the power 1 throughout."""
 
+    def __init_subclass__(cls) -> None:
+        if "terms" in vars(cls) and "logistic_form" not in vars(cls):
+            cls.logistic_form = Objective.logistic_form  # type: ignore[method-assign]  # a parent's has other terms
+
     def __post_init__(self) -> None:
         check_options(self, owner=f" (an option of {self.name})")
 
