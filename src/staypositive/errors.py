@@ -18,7 +18,8 @@ what came, and what to do next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
@@ -79,3 +80,23 @@ class ShortOfMemoryError(StayPositiveError, MemoryError):
 
 class RunError(StayPositiveError):
     """The folder of a run or a checkpoint cannot be read or written: the message says which file, and why."""
+
+
+_OUT_OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory", "cannot allocate memory")
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory is short: Python's and numpy's, or torch's of the CPU or of CUDA."""
+    said = str(error).lower() if isinstance(error, RuntimeError) else ""
+    return isinstance(error, MemoryError) or any(saying in said for saying in _OUT_OF_MEMORY)
+
+
+@contextmanager
+def advising(doing: str, advice: str) -> Iterator[None]:
+    """Turn an error that says that memory is short into one that says what to do."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, ShortOfMemoryError) or not ran_out_of_memory(error):
+            raise
+        raise ShortOfMemoryError(f"memory ran out while {doing}; {advice}") from error

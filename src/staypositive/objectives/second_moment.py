@@ -44,6 +44,8 @@ class SecondMoment(Objective):
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10, monitor="mrr")
     averages: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = False
+    target_score: ClassVar[float] = 1.0
+    averaged_options: ClassVar[tuple[str, ...]] = ("unobserved_weight",)
     search_space: ClassVar[dict[str, Any]] = {
         "learning_rate": {"low": 0.03, "high": 0.3, "log": True},
         "unobserved_weight": {"low": 1e-4, "high": 3e-2, "log": True},
@@ -108,6 +110,10 @@ class SecondMoment(Objective):
     def is_reciprocal(self) -> bool:
         """As set."""
         return self.reciprocal
+
+    @property
+    def weight_per_triple(self) -> float | None:
+        return self.unobserved_weight if self.weighting == "triple" else None
 
     def preferred_calibrator(self, labels: int, facts: int) -> str | None:
         """Return one that compares a score with its null distribution: scores of this objective are no log-odds."""

@@ -1,20 +1,20 @@
 """Several runs of one graph as one: their models joined, with weights chosen on validation facts.
 
 Models of different kinds, settings or seeds err differently, and the weighted sum of their scores errs less than any
-of them (Caruana et al. 2004 choose such weights as here). It is a bilinear model again, so that a joined run does all
-that a run does; it costs as much as all its members.
+of them (Caruana et al. 2004 choose such weights as here). It is a bilinear model again.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from staypositive.errors import InputError, SettingError
+from staypositive.evaluation import Progress
 from staypositive.models import ENSEMBLE, BilinearModel, ModelOptions, combine_models
-from staypositive.objectives import ENOUGH_FACTS, SecondMoment
+from staypositive.objectives import ENOUGH_FACTS
 from staypositive.run.measuring import Measure, validation_measure
 from staypositive.run.provenance import provenance
 from staypositive.run.run import Run
@@ -22,7 +22,6 @@ from staypositive.run.settings import Settings
 from staypositive.version import __version__
 
 CHOICES = ("mrr", "posterior")
-"""What weights may be chosen by: filtered MRR, or the NLL that the posterior expects."""
 MOST_FACTS = 3000
 """Validation facts that are looked at, unless said otherwise."""
 STEPS = (0.5, 0.3, 0.15)
@@ -54,7 +53,7 @@ def build_ensemble(
     backward_weight: float | None = None,
     choose: str = "mrr",
     most_facts: int | None = MOST_FACTS,
-    progress: Callable[[int], Any] | None = None,
+    progress: Progress | None = None,
 ) -> Run:
     """Return runs of the same graph and objective as one run, without a calibrator.
 
@@ -98,10 +97,7 @@ def build_ensemble(
 
 
 def choose_weights(
-    models: Sequence[BilinearModel],
-    names: Sequence[str],
-    measure: Measure,
-    progress: Callable[[int], Any] | None = None,
+    models: Sequence[BilinearModel], names: Sequence[str], measure: Measure, progress: Progress | None = None
 ) -> Choice:
     """Choose weights a step at a time: of all steps towards a model the one that gains most, until none gains.
 
@@ -119,7 +115,11 @@ def choose_weights(
     best = max(alone)
     weights = corners[alone.index(best)]
     for _ in range(ROUNDS):
-        steps = [_towards(weights, corner, step) for corner in corners for step in STEPS]
+        steps = [
+            tuple((1 - step) * own + step * other for own, other in zip(weights, corner, strict=True))
+            for corner in corners
+            for step in STEPS
+        ]
         tried = {moved: measured(moved) for moved in steps if moved != weights}
         moved = max(tried, key=tried.__getitem__)
         if tried[moved] <= best:
@@ -147,10 +147,6 @@ def joined_model(models: Sequence[BilinearModel], names: Sequence[str], choice: 
     )  # fmt: skip
 
 
-def _towards(weights: tuple[float, ...], corner: tuple[float, ...], step: float) -> tuple[float, ...]:
-    return tuple((1 - step) * own + step * other for own, other in zip(weights, corner, strict=True))
-
-
 def _shares(weights: Sequence[float], count: int) -> tuple[float, ...]:
     given = [float(weight) for weight in weights]
     if len(given) != count:
@@ -162,20 +158,20 @@ def _shares(weights: Sequence[float], count: int) -> tuple[float, ...]:
 
 
 def _settings(runs: Sequence[Run], weights: Sequence[float], dim: int) -> Settings:
-    """Return the settings of the heaviest member for what is asked of a run's settings, w0 the mean of all by weight.
-
-    The order of runs says nothing: of equal weights, the one whose settings come first as text is taken.
-    """
+    """Return the settings of the heaviest member; of equal weights, of the one whose settings come first as text."""
     ordered = sorted(zip(weights, runs, strict=True), key=lambda pair: (-pair[0], str(pair[1].settings.as_dict())))
     own = ordered[0][1].settings
-    if isinstance(own.objective, SecondMoment):
-        parts = [weight * run.settings.objective.unobserved_weight for weight, run in ordered]  # type: ignore[attr-defined]
-        own = dataclasses.replace(own, objective=dataclasses.replace(own.objective, unobserved_weight=sum(parts)))
-    return dataclasses.replace(own, model=ENSEMBLE, model_options=ModelOptions(), dim=dim)
+    means = {
+        name: sum(weight * getattr(run.settings.objective, name) for weight, run in ordered)
+        for name in own.objective.averaged_options
+    }
+    objective: Any = own.objective
+    return dataclasses.replace(
+        own, objective=dataclasses.replace(objective, **means), model=ENSEMBLE, model_options=ModelOptions(), dim=dim
+    )
 
 
 def _require_alike(runs: Sequence[Run]) -> None:
-    """Refuse runs whose scores cannot be added up."""
     if len(runs) < 2:
         raise InputError("joining takes two runs or more")
     first = runs[0]

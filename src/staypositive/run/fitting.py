@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from staypositive.errors import EndedEarlyError, InputError, SettingError
+from staypositive.errors import EndedEarlyError, InputError, SettingError, advising
 from staypositive.files import locked
 from staypositive.graph import KnowledgeGraph, StreamedSplit, load_graph
 from staypositive.models import ENSEMBLE, BilinearModel, build_model, resolve_prior_score
@@ -20,7 +20,6 @@ from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
 from staypositive.run.cores import SharedCores
 from staypositive.run.measuring import validation_measure
-from staypositive.run.memory import advising
 from staypositive.run.new_entities import carry_over
 from staypositive.run.presets import preset_of, settings_for
 from staypositive.run.provenance import provenance

@@ -19,13 +19,30 @@ from staypositive.graph import KnowledgeGraph, StreamedGraph, StreamedSplit, ope
 from staypositive.models import BilinearModel
 from staypositive.probability import Calibrator, calibrator_from_dict
 from staypositive.run.checking import filled_model, outline, require_bounded, require_whole
-from staypositive.run.packaged import packaged_runs
 from staypositive.run.settings import Settings
 from staypositive.sealed_folder import Contents, FolderKind
 from staypositive.tensors import tensors_from_bytes, tensors_to_bytes
 from staypositive.training import EpochRecord
 from staypositive.typed import fits, misfit_of
 from staypositive.version import __version__
+
+PACKAGED = Path(__file__).parent / "packaged"
+"""The runs that come with the package: something to ask a minute after installing."""
+
+
+def packaged_runs() -> tuple[str, ...]:
+    return tuple(sorted(path.parent.name for path in PACKAGED.glob("*/run.json")))
+
+
+def is_packaged(name: str | os.PathLike[str]) -> bool:
+    """Whether a name means a run of the package: a file or folder of that name comes first."""
+    return not Path(name).exists() and str(name) in packaged_runs()
+
+
+def find_run(name: str | os.PathLike[str]) -> Path:
+    """Return the folder of a run given by its folder or by a packaged name."""
+    return PACKAGED / str(name) if is_packaged(name) else Path(name)
+
 
 CHECKPOINT_ROOM = "checkpoint"
 """The subfolder of a run's folder in which the state of its training is kept."""
@@ -48,7 +65,7 @@ MANIFEST, require_writable = RUN.manifest, RUN.require_writable
 KEPT_PRECISIONS = ("float32", "float16")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RunParts:
     """What a run folder holds."""
 
@@ -57,10 +74,11 @@ class RunParts:
     settings: Settings
     history: tuple[EpochRecord, ...]
     best_epoch: int
-    metrics: dict[str, Any]
-    calibrator: Calibrator | None
     provenance: dict[str, Any]
-    hashes: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    """What `evaluate` measured, by split."""
+    calibrator: Calibrator | None = field(default=None, kw_only=True)
+    hashes: dict[str, str] = field(default_factory=dict, kw_only=True)
     """The SHA-256 of each file that it was read from, by role."""
 
 
@@ -181,7 +199,9 @@ def _read_parts(
         stored = contents.get("calibrator.json")
         best_epoch = int(provenance.pop("best_epoch"))
         calibrator = None if stored is None else calibrator_from_dict(parsed(stored))
-        parts = RunParts(graph, model, chosen, history, best_epoch, metrics, calibrator, provenance)
+        parts = RunParts(
+            graph, model, chosen, history, best_epoch, provenance, metrics=metrics, calibrator=calibrator
+        )
         require_whole(parts)
     except Exception as error:  # hashes say that it is whole, not that it was ever a run
         said = str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"

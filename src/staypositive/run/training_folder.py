@@ -37,7 +37,6 @@ class TrainingFolder:
         return is_in_shards(self.path)
 
     def checkpoint(self, every: int | str | None = None) -> Checkpoint:
-        """Return the checkpoint that `fit` keeps here."""
         return Checkpoint(self.path / CHECKPOINT_ROOM, every or DEFAULT_EVERY)
 
     def locked(self) -> AbstractContextManager[None]:
