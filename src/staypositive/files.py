@@ -143,7 +143,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Keep other writers out of a folder that exists; within, the same thread may ask for it again.
 
     The lock is the system's, on a file `.lock` that names its holder, and ends with its holder, however that dies.
-    The file alone means nothing: one left behind by a process that was killed is taken over.
+    One left behind by a process that was killed is taken over.
     """
     key, me = folder.resolve(), threading.get_ident()
     if _held.get(key) == me:

@@ -80,7 +80,7 @@ def require_whole(parts: Any) -> None:
     graph, model = parts.graph, parts.model
     wrong = misfit_of(parts) or next(filter(None, map(misfit_of, (graph, *parts.history, *graph.sources))), "")
     if wrong or not fits(parts.metrics, dict[str, dict[str, Any]]):
-        raise RunError(wrong or "metrics are tables, one a split")
+        raise RunError(wrong or "metrics are tables, one per split")
     if (model.n_entities, model.n_relations) != (len(graph.entities), len(graph.relations)):
         raise RunError(
             f"the model knows {model.n_entities} entities and {model.n_relations} relations, "

@@ -39,7 +39,7 @@ class Choice:
     """How models are joined, and what that gives by the measure that chose."""
 
     weights: tuple[float, ...]
-    """One a model, of sum 1; 0 leaves it out."""
+    """One per model, of sum 1; 0 leaves it out."""
     backward_weight: float = 0.0
     value: float = 0.0
     alone: tuple[float, ...] = ()
@@ -99,7 +99,7 @@ def build_ensemble(
 def choose_weights(
     models: Sequence[BilinearModel], names: Sequence[str], measure: Measure, progress: Progress | None = None
 ) -> Choice:
-    """Choose weights a step at a time: of all steps towards a model the one that gains most, until none gains.
+    """Choose weights step by step: of all steps towards one of the models, take the best, until none gains.
 
     Then the weight of the backward reading is chosen. `progress` is told of each joined model that was measured.
     """
@@ -134,7 +134,7 @@ def choose_weights(
 
 
 def most_tries(count: int) -> int:
-    """Return how many joined models are measured, at most, to choose the weights of so many."""
+    """Return how many joined models are measured, at most, to choose the weights of this number of models."""
     return count + ROUNDS * count * len(STEPS) + len(BACKWARD)
 
 

@@ -23,7 +23,7 @@ from staypositive.run.settings import Settings
 from staypositive.sealed_folder import Contents, FolderKind
 from staypositive.tensors import tensors_from_bytes, tensors_to_bytes
 from staypositive.training import EpochRecord
-from staypositive.typed import fits, misfit_of
+from staypositive.typed import checked, fits, misfit_of
 from staypositive.version import __version__
 
 PACKAGED = Path(__file__).parent / "packaged"
@@ -81,20 +81,31 @@ class RunParts:
     hashes: dict[str, str] = field(default_factory=dict, kw_only=True)
     """The SHA-256 of each file that it was read from, by role."""
 
+    @checked
+    def save(self, folder: str | os.PathLike[str], precision: str = "float32") -> Path:
+        """Write the run to a folder, whole or not at all; a run already there is replaced.
 
-def save_parts(folder: str | os.PathLike[str], parts: RunParts, precision: str = "float32") -> Path:
-    """Write all parts, then the manifest that makes them count; `precision` is how weights are kept."""
-    if precision not in KEPT_PRECISIONS:
-        raise SettingError(f"weights are kept as {' or '.join(KEPT_PRECISIONS)}, got {precision!r}")
-    weights = {name: weight.to(getattr(torch, precision)) for name, weight in parts.model.state_dict().items()}
-    try:
-        require_bounded(parts.model)
-        for name, weight in weights.items():
-            if not bool(torch.isfinite(weight).all()):
-                raise RunError(f"the weights of {name} are too large for {precision}")
-    except RunError as error:
-        raise RunError(f"the run is not written to {folder}: {error}") from None
-    return save_with(folder, parts, {WEIGHTS: tensors_to_bytes(weights)})
+        `precision="float16"` halves the weights on disk; they are computed with in 32 bits again.
+        """
+        if precision not in KEPT_PRECISIONS:
+            raise SettingError(f"weights are kept as {' or '.join(KEPT_PRECISIONS)}, got {precision!r}")
+        weights = {name: weight.to(getattr(torch, precision)) for name, weight in self.model.state_dict().items()}
+        try:
+            require_bounded(self.model)
+            for name, weight in weights.items():
+                if not bool(torch.isfinite(weight).all()):
+                    raise RunError(f"the weights of {name} are too large for {precision}")
+        except RunError as error:
+            raise RunError(f"the run is not written to {folder}: {error}") from None
+        return save_with(folder, self, {WEIGHTS: tensors_to_bytes(weights)})
+
+    def save_results(self, folder: str | os.PathLike[str]) -> None:
+        """Write metrics and calibrator to the folder that the run was read from; all else there stays as it is."""
+        try:
+            contents = _results(self)
+        except ValueError as error:
+            raise RunError(f"results are not written to {folder}: {error}") from error
+        RUN.update(Path(folder), contents, __version__, {WEIGHTS: self.hashes.get(WEIGHTS, "")})
 
 
 def save_with(folder: str | os.PathLike[str], parts: RunParts, weights: Contents) -> Path:
@@ -108,7 +119,7 @@ def save_with(folder: str | os.PathLike[str], parts: RunParts, weights: Contents
             "settings.json": to_json({"settings": parts.settings.as_dict(), "model": parts.model.settings()}),
             "history.json": history_json(parts.history),
             "provenance.json": to_json(provenance),
-            **_results(parts.metrics, parts.calibrator),
+            **_results(parts),
         }
     except ValueError as error:  # what JSON cannot hold could not be read again
         raise RunError(f"the run is not written to {folder}: {error}") from error
@@ -117,24 +128,15 @@ def save_with(folder: str | os.PathLike[str], parts: RunParts, weights: Contents
     return folder
 
 
-def save_results(
-    folder: str | os.PathLike[str], metrics: dict[str, Any], calibrator: Calibrator | None, same: Mapping[str, str]
-) -> None:
-    """Write metrics and calibrator to a run's folder; all else stays as it is, `same` being the hashes it has."""
-    try:
-        contents = _results(metrics, calibrator)
-    except ValueError as error:
-        raise RunError(f"results are not written to {folder}: {error}") from error
-    RUN.update(Path(folder), contents, __version__, same)
-
-
 def history_json(history: Sequence[EpochRecord]) -> bytes:
     return to_json([vars(record) for record in history])
 
 
-def _results(metrics: dict[str, Any], calibrator: Calibrator | None) -> dict[str, bytes]:
-    measured = {"metrics.json": to_json(metrics)}
-    return measured | ({} if calibrator is None else {"calibrator.json": to_json(calibrator.as_dict())})
+def _results(parts: RunParts) -> dict[str, bytes]:
+    contents = {"metrics.json": to_json(parts.metrics)}
+    if parts.calibrator is not None:
+        contents["calibrator.json"] = to_json(parts.calibrator.as_dict())
+    return contents
 
 
 def _graph_contents(graph: KnowledgeGraph, folder: Path) -> dict[str, bytes]:

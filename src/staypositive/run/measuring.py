@@ -157,7 +157,7 @@ def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, mon
     """Return what picks epochs and settings: −NLL of labelled validation triples where there are, else filtered MRR.
 
     `most_facts` limits the facts that are looked at, evenly spaced. `monitor` may ask for `mrr` where there are
-    labels, or for `posterior`: −NLL as the posterior expects it, by facts and their null distributions alone.
+    labels, or for `posterior`: −NLL as the posterior expects it, by facts and their null distributions.
     """
     valid = graph.valid
     if valid.has_negatives and monitor not in ("mrr", "posterior"):

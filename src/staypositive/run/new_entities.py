@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RIDGE = 0.01
 """The ridge unless said otherwise; chosen on geo, by stay-positive."""
 UNOBSERVED_WEIGHT = 3e-4
-"""w0 for runs that were not trained by least squares with each query counted once a fact; chosen on geo too."""
+"""The weight w0 of an unobserved triple for objectives that state no `weight_per_triple`; chosen on geo too."""
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 

@@ -14,7 +14,7 @@ from staypositive.graph import Facts, StreamedSplit
 from staypositive.inference import Predictor
 from staypositive.probability import FeatureCalibrator, find_calibrator, fit_calibrator
 from staypositive.run.answers import Answers
-from staypositive.run.folder import WEIGHTS, find_run, load_parts, save_parts, save_results
+from staypositive.run.folder import find_run, load_parts
 from staypositive.run.measuring import (
     best_calibrator,
     classification_report,
@@ -107,7 +107,7 @@ class Run(Answers):
 
         `auto` takes what measured best for the objective and for the labels there are (see `best_calibrator`).
         `platt`, `isotonic`, `temperature`, `beta` and `null-logistic` need triples labelled true and false;
-        `posterior` looks at validation facts alone.
+        `posterior` looks at validation facts only.
         """
         if method == "auto":
             method = best_calibrator(self.graph, self.settings.objective) or "platt"
@@ -116,7 +116,7 @@ class Run(Answers):
             raise InputError(
                 f"calibration needs validation triples labelled true and false, and {self.graph.name} has none "
                 "labelled false. Add a fourth column of 1 and -1, or a valid_negatives file, or use posterior, which "
-                "needs facts alone"
+                "needs facts only"
             )
         plain = Predictor(self.graph, self._scorer)
         logits = plain.logits(plain.score(valid.triples))
@@ -209,18 +209,6 @@ class Run(Answers):
         from staypositive.reports import render_report, write_report
 
         return render_report(self, **options) if path is None else write_report(self, path, **options)
-
-    @checked
-    def save(self, folder: str | os.PathLike[str], precision: str = "float32") -> Path:
-        """Write the run to a folder, whole or not at all; a run already there is replaced.
-
-        `precision="float16"` halves the weights on disk; they are computed with in 32 bits again.
-        """
-        return save_parts(folder, self, precision)
-
-    def save_results(self, folder: str | os.PathLike[str]) -> None:
-        """Write metrics and calibrator to the folder that the run was read from; all else there stays as it is."""
-        save_results(folder, self.metrics, self.calibrator, {WEIGHTS: self.hashes.get(WEIGHTS, "")})
 
     def commands(self) -> list[str]:
         return commands(self)

@@ -85,8 +85,8 @@ class Settings:
     validate_every: int = option(10, "epochs between validations", least=1)
     monitor: str | None = option(
         None,
-        "what picks the best epoch; posterior: the NLL that it expects, by facts alone; default nll where scores are "
-        "log-odds and valid has negatives, else mrr",
+        "what picks the best epoch; posterior: the NLL that it expects, from facts only; default nll where scores "
+        "are log-odds and valid has negatives, else mrr",
         choices=MONITORS,
     )
     patience: int | None = option(None, "stop after this number of validations without improvement", least=1)
