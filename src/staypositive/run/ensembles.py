@@ -73,26 +73,17 @@ def build_ensemble(
     else:
         count, least = len(graph.valid.facts), ENOUGH_FACTS if choose == "posterior" else 1
         if count < least:
-            raise InputError(
-                f"choosing weights by {choose} takes {least} validation facts, and {graph.name} has {count}: "
-                "give the weights"
-            )
+            said = f"choosing weights by {choose} takes {least} validation facts, and {graph.name} has {count}"
+            raise InputError(f"{said}: give the weights")
         chosen = choose_weights(models, names, validation_measure(graph, most_facts, choose), progress)
     model = joined_model(models, names, chosen)
-    members = [
-        {
-            "weight": weight, "settings": run.settings.as_dict(), "best_epoch": run.best_epoch,
-            "commit": run.provenance.get("commit", ""), "version": run.provenance.get("version", ""),
-        }
-        for run, weight in zip(runs, chosen.weights, strict=True)
-    ]  # fmt: skip
     origin = provenance(graph, model.entities.device, __version__) | {
-        "members": members,
+        "members": _members(runs, chosen.weights),
         "backward_weight": chosen.backward_weight,
         "weights_chosen_by": "given" if weights is not None else choose,
     }
     if weights is None:
-        origin |= {"validation": {"alone": list(chosen.alone), "joined": chosen.value}}
+        origin["validation"] = {"alone": list(chosen.alone), "joined": chosen.value}
     return Run(graph, model, _settings(runs, chosen.weights, model.dim), (), 0, origin)
 
 
@@ -155,6 +146,16 @@ def _shares(weights: Sequence[float], count: int) -> tuple[float, ...]:
         raise SettingError(f"weights are numbers from 0, not all of them 0, got {given}")
     scaled = [weight / max(given) for weight in given]  # the sum of large ones may be no number
     return tuple(weight / sum(scaled) for weight in scaled)
+
+
+def _members(runs: Sequence[Run], weights: Sequence[float]) -> list[dict[str, Any]]:
+    return [
+        {
+            "weight": weight, "settings": run.settings.as_dict(), "best_epoch": run.best_epoch,
+            "commit": run.provenance.get("commit", ""), "version": run.provenance.get("version", ""),
+        }
+        for run, weight in zip(runs, weights, strict=True)
+    ]  # fmt: skip
 
 
 def _settings(runs: Sequence[Run], weights: Sequence[float], dim: int) -> Settings:
