@@ -7,14 +7,6 @@ from staypositive.interop.tables import require_table_path, write_table
 from staypositive.interop.trackers import Tracker, make_tracker
 
 __all__ = [
-    "BASE",
-    "EMBEDDING_FORMATS",
-    "GRAPH_FORMATS",
-    "Tracker",
-    "export_embeddings",
-    "export_graph",
-    "export_onnx",
-    "make_tracker",
-    "require_table_path",
-    "write_table",
-]
+    "BASE", "EMBEDDING_FORMATS", "GRAPH_FORMATS", "Tracker", "export_embeddings", "export_graph", "export_onnx",
+    "make_tracker", "require_table_path", "write_table",
+]  # fmt: skip

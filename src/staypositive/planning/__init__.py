@@ -4,15 +4,6 @@ from staypositive.planning.costs import COSTS_FILE, Costs, cost_terms, stored, s
 from staypositive.planning.plan import Plan, Shape, Training, distinct_rows, plan_training, sent_bytes
 
 __all__ = [
-    "COSTS_FILE",
-    "Costs",
-    "Plan",
-    "Shape",
-    "Training",
-    "cost_terms",
-    "distinct_rows",
-    "plan_training",
-    "sent_bytes",
-    "stored",
-    "stored_costs",
-]
+    "COSTS_FILE", "Costs", "Plan", "Shape", "Training", "cost_terms", "distinct_rows", "plan_training", "sent_bytes",
+    "stored", "stored_costs",
+]  # fmt: skip

@@ -23,13 +23,6 @@ regularizer_resolver.register(StayPositiveRegularizer, raise_on_conflict=False)
 callback_resolver.register(StayPositiveTrainingCallback, raise_on_conflict=False)
 
 __all__ = [
-    "ClosedFormTrainingLoop",
-    "RowView",
-    "SecondMomentTrainingLoop",
-    "StayPositiveRegularizer",
-    "StayPositiveTrainingCallback",
-    "StayPositiveTrainingLoop",
-    "from_pykeen",
-    "graph_of",
-    "save_weights",
-]
+    "ClosedFormTrainingLoop", "RowView", "SecondMomentTrainingLoop", "StayPositiveRegularizer",
+    "StayPositiveTrainingCallback", "StayPositiveTrainingLoop", "from_pykeen", "graph_of", "save_weights",
+]  # fmt: skip
