@@ -15,7 +15,7 @@ from staypositive.errors import SettingError
 from staypositive.evaluation import DEFAULT_MEMORY
 from staypositive.graph import SPLITS
 from staypositive.probability import CALIBRATORS
-from staypositive.run import Run, is_packaged, load_run, ranking_report, sampled_report
+from staypositive.run import Run, is_packaged, load_run, ranking_report
 from staypositive.sharded import is_first, is_launched, keep_metrics, open_sharded, open_world, own_device
 
 
@@ -67,10 +67,10 @@ def _evaluate_sharded(folder: Path, split: str, sampled: int | None, memory: int
         held = open_sharded(folder, world)
         with console.progress("ranking", 2 * len(held.graph.split(split).facts)) as advance:
             if sampled is None:
-                report = {"ranking": ranking_report(held.graph, split, held.rank(split, memory, advance))}
+                ranks = held.rank(split, memory, advance)
             else:
                 ranks = held.rank_sampled(split, sampled, memory, advance)
-                report = {"sampled_ranking": sampled_report(split, sampled, ranks)}
+            report = ranking_report(held.graph, split, ranks, sampled)
         if is_first():
             keep_metrics(folder, split, report)
         world.wait()

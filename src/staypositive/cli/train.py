@@ -245,7 +245,7 @@ def _train_sharded(job: Job, force: bool, resume: bool) -> None:
         fits = trained.fits()
         run = trained.whole() if fits else None
         if not fits:
-            metrics = {split: {"ranking": ranking_report(job.graph, split, own)} for split, own in ranks.items()}
+            metrics = {split: ranking_report(job.graph, split, own) for split, own in ranks.items()}
             _leave_in_shards(job, trained, metrics)
     if run is not None:
         run.ranks |= ranks

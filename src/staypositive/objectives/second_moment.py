@@ -44,6 +44,8 @@ class SecondMoment(Objective):
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10, monitor="mrr")
     averages: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = False
+    target_score: ClassVar[float] = 1.0
+    averaged_options: ClassVar[tuple[str, ...]] = ("unobserved_weight",)
     statistic = Statistic.GRAM
     search_space: ClassVar[dict[str, Any]] = {
         "learning_rate": {"low": 0.03, "high": 0.3, "log": True},
@@ -102,6 +104,10 @@ class SecondMoment(Objective):
     @property
     def is_reciprocal(self) -> bool:
         return self.reciprocal
+
+    @property
+    def weight_per_triple(self) -> float | None:
+        return self.unobserved_weight if self.weighting == "triple" else None
 
     def preferred_calibrator(self, labels: int, facts: int) -> str | None:
         """Return one that compares a score with its null distribution: scores of this objective are no log-odds."""
