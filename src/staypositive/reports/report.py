@@ -14,23 +14,18 @@ from staypositive.graph import KnowledgeGraph
 from staypositive.models import Ensemble
 from staypositive.reports.entity_map import map_section
 from staypositive.reports.html import Html, join, number, tag
-from staypositive.reports.predictions import discovery_section, fact_section
 from staypositive.reports.probabilities import probability_section
-from staypositive.reports.provenance import provenance_section
-from staypositive.reports.ranking import ranking_section
+from staypositive.reports.ranking import fact_section, ranking_section
 from staypositive.reports.report_data import ReportData
-from staypositive.reports.statistics import statistics_section
-from staypositive.reports.training import training_section
+from staypositive.reports.statistics import discovery_section, statistics_section
+from staypositive.reports.training import provenance_section, training_section
 from staypositive.version import __version__
 
 if TYPE_CHECKING:
     from staypositive.run import Run
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""Nothing is fetched and no script runs, whatever a label says."""
-
-Section = tuple[str, str, Callable[[ReportData], Html], bool]
-SECTIONS: tuple[Section, ...] = (
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # fetch nothing, run no script, whatever a label says
+SECTIONS: tuple[tuple[str, str, Callable[[ReportData], Html], bool], ...] = (
     ("training", "Training", training_section, False),
     ("ranking", "Ranking", ranking_section, True),
     ("probabilities", "Probabilities", probability_section, True),
@@ -46,14 +41,9 @@ SECTIONS: tuple[Section, ...] = (
 def page(title: str, header: Html, content: Html, footer: str) -> Html:
     """Return a whole document with the style inside."""
     style = resources.files("staypositive.reports").joinpath("style.css").read_text("utf-8")
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", title),
-        tag("style", Html(style)),
-    )
+    meta = ({"charset": "utf-8"}, {"http_equiv": "Content-Security-Policy", "content": POLICY},
+            {"name": "viewport", "content": "width=device-width, initial-scale=1"})  # fmt: skip
+    head = tag("head", *(tag("meta", **one) for one in meta), tag("title", title), tag("style", Html(style)))
     body = tag("body", tag("header", header), tag("main", content), tag("footer", footer))
     return join([Html("<!doctype html>\n"), tag("html", head, body, lang="en")])
 

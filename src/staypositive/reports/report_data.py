@@ -18,8 +18,7 @@ from staypositive.probability import Features
 if TYPE_CHECKING:
     from staypositive.run import Run
 
-MOST_JUDGED = 20_000
-"""Triples of a split that densities are drawn from, at most."""
+MOST_JUDGED = 20_000  # triples of a split that densities are drawn from
 
 
 @dataclass
@@ -36,12 +35,10 @@ class ReportData:
 
     @property
     def graph(self) -> KnowledgeGraph:
-        """The run's graph."""
         return self.run.graph
 
     @cached_property
     def predictor(self) -> Predictor:
-        """Answers with the run's calibrator."""
         return self.run.predictor
 
     @cached_property
@@ -62,12 +59,10 @@ class ReportData:
 
     @cached_property
     def features(self) -> Features:
-        """Scores and z-scores of the held-out triples."""
         return self.predictor.null_distribution.features(self.held.triples)
 
     @cached_property
     def expected(self) -> list[ExpectedCount]:
-        """New facts to expect of each relation."""
         return expected_counts(self.predictor, prior=self.prior, samples=self.samples, seed=self.seed)
 
     @property
