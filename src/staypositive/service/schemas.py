@@ -78,12 +78,8 @@ class ScoreIn(WithPrior):
 
 
 class PredictionSetIn(WithPrior, QueryIn):
-    coverage: Probability = Field(
-        default=0.9, description="How often the set should hold the true, yet unknown answer."
-    )
-    per_relation: bool = Field(
-        default=True, description="Use the relation's own held-out facts where there are enough."
-    )
+    coverage: Probability = Field(default=0.9, description="How often the set should hold the true, unknown answer.")
+    per_relation: bool = Field(default=True, description="Use the relation's own held-out facts if they are enough.")
     top: Top = Field(default=limits.MOST_TOP, description="Answers listed; `size` counts them all.")
 
 
@@ -112,7 +108,7 @@ class Answer(Triple):
     score: float
     known: bool = Field(description="Whether it is a fact of some split.")
     entry_coverage: float | None = Field(
-        default=None, description="Prediction sets of a coverage above this hold the answer."
+        default=None, description="Prediction sets of a coverage above this hold it."
     )
 
 
@@ -123,9 +119,7 @@ class AtPrior(BaseModel):
 class Answers(AtPrior):
     missing: Literal["head", "relation", "tail", ""]
     answers: list[Answer]
-    set_sizes: list[int] | None = Field(
-        default=None, description="New answers in the sets of coverage 1%, 2%, … 99%."
-    )
+    set_sizes: list[int] | None = Field(default=None, description="New answers in sets of coverage 1%, 2%, … 99%.")
 
 
 class BatchAnswers(AtPrior):
@@ -206,9 +200,7 @@ class RelationStatistics(BaseModel):
     triples: int
     mean: float
     std: float
-    normal: float | None = Field(
-        default=None, description="Likely ones, if scores were normal; not with every calibrator."
-    )
+    normal: float | None = Field(default=None, description="Likely if scores were normal; not with all calibrators.")
     sampled: float
     low: float
     high: float
