@@ -12,7 +12,7 @@ from torch import Tensor
 from staypositive.models import RowMoments
 from staypositive.reports.charts import Point, scatter
 from staypositive.reports.frame import COLOURS, colour
-from staypositive.reports.html import Html, percent, section, tag
+from staypositive.reports.html import Content, percent, tag
 from staypositive.reports.report_data import ReportData
 
 GRID = (7, 9)  # columns and rows; the entity with most facts in each cell is offered a name on the map
@@ -56,14 +56,13 @@ def main_roles(triples: NDArray[np.int64], n_entities: int, two_sided: Sequence[
     entities = np.concatenate([triples[:, 0], triples[:, 2]])
     roles = np.concatenate([relations, np.where(np.array(two_sided)[relations], relations, relations + n_relations)])
     pairs, counts = np.unique(np.column_stack([entities, roles]), axis=0, return_counts=True)
-    order = np.lexsort((-counts, pairs[:, 0]))
-    first = order[np.unique(pairs[order, 0], return_index=True)[1]]
+    rising = pairs[np.lexsort((-pairs[:, 1], counts))]
     found = np.full(n_entities, -1, dtype=np.int64)
-    found[pairs[first, 0]] = pairs[first, 1]
+    found[rising[:, 0]] = rising[:, 1]  # the last one stays: the most frequent
     return found
 
 
-def map_section(data: ReportData) -> Html:
+def map_section(data: ReportData) -> Content:
     graph, relations = data.graph, data.graph.relations
     places, share = principal_plane(data.predictor.scorer.entity_rows)
     facts = graph.train.facts
@@ -89,7 +88,7 @@ def map_section(data: ReportData) -> Html:
         f"({percent(share)} of the variance), coloured by the place they most often have in a fact: head (r →) or "
         "tail (→ r). Point at one to read its name; in each part, the one with most facts is named."
     )
-    return section("Map of the entities", lead, tag("ul", *legend, class_="legend"), drawn, name="map")
+    return [lead, tag("ul", *legend, class_="legend"), drawn]
 
 
 def _spread(places: NDArray[np.float64], degrees: NDArray[np.int64], shown: list[int]) -> list[int]:

@@ -15,6 +15,9 @@ class Html(str):
     """Text that is markup already."""
 
 
+Content = Sequence[object]  # a section's: the sentences that say what is seen, then what is shown
+
+
 class Number(str):
     """A number as people read it: it stands to the right, and is never broken."""
 
@@ -77,7 +80,10 @@ def table(header: Iterable[object], rows: Iterable[Iterable[object]], **attribut
     for place, title in enumerate(header):
         is_numeric = bool(lines) and all(isinstance(line[place], Number) for line in lines)
         head.append(tag("th", title, scope="col", class_="number" if is_numeric else None))
-    body = [tag("tr", *map(_cell, line)) for line in lines]
+    body = [
+        tag("tr", *(tag("td", cell, class_="number" if isinstance(cell, Number) else None) for cell in line))
+        for line in lines
+    ]
     inner = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), **attributes)
     return tag("div", inner, class_="scroll")
 
@@ -87,10 +93,6 @@ def folded_table(header: Sequence[object], rows: Sequence[Sequence[object]]) -> 
     rest = rows[SHOWN:]
     more = [tag("details", tag("summary", f"{len(rest)} more"), table(header, rest))] if rest else []
     return [table(header, rows[:SHOWN]), *more]
-
-
-def _cell(value: object) -> Html:
-    return tag("td", value, class_="number" if isinstance(value, Number) else None)
 
 
 def section(title: str, lead: object, *content: object, name: str) -> Html:

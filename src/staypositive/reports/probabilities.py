@@ -13,7 +13,7 @@ from staypositive.models import logit
 from staypositive.probability import kernel_density, null_density
 from staypositive.reports.charts import Bins, Series, density_chart, reliability_chart
 from staypositive.reports.frame import plain
-from staypositive.reports.html import Html, figure, join, percent, section, table, tag
+from staypositive.reports.html import Content, Html, figure, join, percent, table, tag
 from staypositive.reports.report_data import ReportData
 
 Floats = NDArray[np.float64]
@@ -24,9 +24,9 @@ _STATED = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 _EDGE = 8.5  # log-odds beyond this are drawn at the edge
 
 
-def probability_section(data: ReportData) -> Html:
+def probability_section(data: ReportData) -> Content:
     """Return reliability and densities where there are labelled triples, and what facts alone say in any case."""
-    ways = {"uncalibrated": data.plain}
+    ways = {"uncalibrated": Predictor(data.graph, data.predictor.scorer)}
     if data.predictor.calibrator is not None:
         ways[data.predictor.calibrator.name] = data.predictor
     labelled = "classification" in data.report
@@ -45,8 +45,7 @@ def probability_section(data: ReportData) -> Html:
             "questions, whose mean and standard deviation are known in closed form, and what probability they are "
             "given."
         )
-    multiples = tag("div", *drawings, class_="multiples below")
-    return section("Probabilities", lead, checked, multiples, name="probabilities")
+    return [lead, checked, tag("div", *drawings, class_="multiples below")]
 
 
 def _reliability(data: ReportData, ways: dict[str, Predictor]) -> Html:
@@ -93,7 +92,7 @@ def _density(data: ReportData, name: str, way: Predictor) -> Html:
 
 def _z(data: ReportData) -> Html:
     """Draw the z-scores of held-out triples beside the standard normal curve that wrong answers should follow."""
-    z = np.arcsinh(data.features.combined_z)
+    z = np.arcsinh(data.predictor.null_distribution.features(data.held.triples).combined_z)
     knots = np.linspace(-2.6, max(3.2, float(np.quantile(z[data.held.signs > 0], 0.995))), 160)
     null = Series("N(0, 1)", knots.tolist(), null_density(knots).tolist(), 8)
     at = [math.asinh(v) for v in (-5, -2, 0, 2, 5, 10, 20, 50) if knots[0] <= math.asinh(v) <= knots[-1]]

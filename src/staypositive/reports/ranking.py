@@ -11,7 +11,7 @@ import numpy as np
 from staypositive.evaluation import TIES
 from staypositive.inference import Predictor, Query, best_first
 from staypositive.reports.charts import Series, bar, line_chart
-from staypositive.reports.html import Html, figure, folded_table, join, number, percent, section, table, tag
+from staypositive.reports.html import Content, Html, figure, folded_table, join, number, percent, table, tag
 from staypositive.reports.report_data import ReportData
 
 LISTED, PER_RELATION = 10, 2  # questions listed as best and as worst: in all, and of one relation at most
@@ -21,7 +21,7 @@ _METRICS = {
 }  # fmt: skip
 
 
-def ranking_section(data: ReportData) -> Html:
+def ranking_section(data: ReportData) -> Content:
     report = data.report["ranking"]
     lead = (
         f"Both sides of each fact of {data.split} are asked for, and the true answer is ranked among all "
@@ -30,7 +30,7 @@ def ranking_section(data: ReportData) -> Html:
     )
     curve = figure("True answers among the first k", _curve(data), "share by k, log scale")
     picture = tag("div", curve, _by_relation(data), class_="side")
-    return section("Ranking", lead, picture, tag("h3", "Every reading"), _readings(report), name="ranking")
+    return [lead, picture, tag("h3", "Every reading"), _readings(report)]
 
 
 def _curve(data: ReportData) -> Html:
@@ -66,7 +66,7 @@ def _by_relation(data: ReportData) -> Html:
     return tag("div", tag("h3", "By relation, best first"), *folded_table(header, rows))
 
 
-def fact_section(data: ReportData) -> Html:
+def fact_section(data: ReportData) -> Content:
     ranks = data.ranks.ranks()
     facts = np.tile(data.graph.split(data.split or "test").facts, (2, 1))
     likely = data.probabilities(facts)
@@ -77,7 +77,7 @@ def fact_section(data: ReportData) -> Html:
     )
     first = [tag("h3", "Worst ranked"), _listing(data, facts, ranks, likely, worst)]
     last = [tag("h3", "Best ranked"), _listing(data, facts, ranks, likely, best)]
-    return section("Best and worst", lead, *first, *last, name="predictions")
+    return [lead, *first, *last]
 
 
 def _listing(

@@ -13,7 +13,6 @@ from staypositive.evaluation import Ranks, sigmoid
 from staypositive.graph import KnowledgeGraph
 from staypositive.graph.knowledge_graph import Split
 from staypositive.inference import ExpectedCount, Predictor, expected_counts
-from staypositive.probability import Features
 
 if TYPE_CHECKING:
     from staypositive.run import Run
@@ -42,11 +41,6 @@ class ReportData:
         return self.run.predictor
 
     @cached_property
-    def plain(self) -> Predictor:
-        """Answers without a calibrator."""
-        return Predictor(self.graph, self.predictor.scorer)
-
-    @cached_property
     def held(self) -> Split:
         """The triples that quality is shown on, evenly spaced where there are too many."""
         assert self.split is not None
@@ -56,10 +50,6 @@ class ReportData:
         keep = np.zeros(len(own), dtype=bool)
         keep[np.linspace(0, len(own) - 1, MOST_JUDGED).astype(np.int64)] = True
         return own.take(keep)
-
-    @cached_property
-    def features(self) -> Features:
-        return self.predictor.null_distribution.features(self.held.triples)
 
     @cached_property
     def expected(self) -> list[ExpectedCount]:

@@ -7,18 +7,7 @@ import numpy as np
 from staypositive.evaluation import sigmoid
 from staypositive.inference import discover, mean_and_std
 from staypositive.reports.charts import Interval, bar, interval_chart
-from staypositive.reports.html import (
-    SHOWN,
-    Html,
-    Number,
-    figure,
-    folded_table,
-    join,
-    number,
-    percent,
-    section,
-    tag,
-)
+from staypositive.reports.html import SHOWN, Content, Html, Number, figure, folded_table, join, number, percent, tag
 from staypositive.reports.report_data import ReportData
 
 RELATIONS, FINDS = 12, 6  # relations whose new facts are listed, and how many of each
@@ -26,7 +15,7 @@ OFFERED = 2000  # triples of a relation that are looked at
 LEAST = 1e-3  # probability of a new fact that is listed
 
 
-def statistics_section(data: ReportData) -> Html:
+def statistics_section(data: ReportData) -> Content:
     relations, n = data.graph.relations, len(data.graph.entities)
     order = sorted(range(len(relations)), key=lambda r: -data.expected[r].facts)
     means, stds = mean_and_std(data.predictor)
@@ -46,10 +35,10 @@ def statistics_section(data: ReportData) -> Html:
     ]  # fmt: skip
     header = ["relation", "facts", "pairs", "prior", "new facts to expect", "", "± s.e."]
     left, right = figure("Scores: mean ± standard deviation", drawn), tag("div", *folded_table(header, rows))
-    return section("Score statistics", lead, tag("div", left, right, class_="side wide"), name="statistics")
+    return [lead, tag("div", left, right, class_="side wide")]
 
 
-def discovery_section(data: ReportData) -> Html:
+def discovery_section(data: ReportData) -> Content:
     """Return the likeliest new facts of the relations that have most facts."""
     order = sorted(data.expected, key=lambda expected: -expected.facts)[:RELATIONS]
     finds = [_finds(data, expected.relation, expected.prior) for expected in order if expected.pairs]
@@ -57,7 +46,7 @@ def discovery_section(data: ReportData) -> Html:
         "Triples that no split states, most likely first, among the heads and tails that the relation's training "
         "facts have, one for each head. Probabilities are at each relation's prior: what is new is taken for rare."
     )
-    return section("New facts", lead, tag("div", *finds, class_="finds"), name="discoveries")
+    return [lead, tag("div", *finds, class_="finds")]
 
 
 def _finds(data: ReportData, relation: int, prior: float) -> Html:

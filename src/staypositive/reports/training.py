@@ -7,7 +7,7 @@ from typing import Any
 
 from staypositive.models import ENSEMBLE
 from staypositive.reports.charts import Series, line_chart
-from staypositive.reports.html import Html, figure, join, number, section, tag
+from staypositive.reports.html import Content, Html, figure, join, number, tag
 from staypositive.reports.report_data import ReportData
 from staypositive.training import MONITORS
 from staypositive.typed import fits
@@ -15,12 +15,12 @@ from staypositive.typed import fits
 _NAMES = {"mrr": "MRR", "nll": "NLL"}
 
 
-def training_section(data: ReportData) -> Html:
+def training_section(data: ReportData) -> Content:
     """Draw each validation metric, each term of the loss and the mean of all scores by epoch."""
     run = data.run
     if not run.history:
         said = "its members were trained apart" if run.settings.model == ENSEMBLE else "it was not trained here"
-        return section("Training", f"This run has no history: {said}.", name="training")
+        return [f"This run has no history: {said}."]
     epochs = [record.epoch for record in run.history]
     mark = (float(run.best_epoch), "best") if 1 <= run.best_epoch <= len(epochs) else None
     drawings = []
@@ -43,10 +43,10 @@ def training_section(data: ReportData) -> Html:
         f"{len(epochs):,} epochs of {number(usual)} s each (median, validation excluded). Loss terms are means per "
         f"fact. The weights kept are those of epoch {run.best_epoch}."
     )
-    return section("Training", lead, tag("div", join(drawings), class_="multiples"), name="training")
+    return [lead, tag("div", join(drawings), class_="multiples")]
 
 
-def provenance_section(data: ReportData) -> Html:
+def provenance_section(data: ReportData) -> Content:
     """Return settings and origins in two columns, and the command."""
     run = data.run
     values = run.settings.as_dict()
@@ -64,7 +64,7 @@ def provenance_section(data: ReportData) -> Html:
     right = tag("div", tag("h3", "Origin"), _list(origin), tag("h3", "Files read"), *read)
     again = [tag("pre", tag("code", command)) for command in run.commands()]
     lead = "What made this run, and the commands that make it again."
-    return section("Settings and provenance", lead, tag("div", left, right, class_="pair"), *again, name="provenance")
+    return [lead, tag("div", left, right, class_="pair"), *again]
 
 
 def _list(values: dict[str, Any]) -> Html:
