@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from staypositive.evaluation import TIES
 from staypositive.inference import Predictor, Query, best_first
@@ -34,8 +33,7 @@ def ranking_section(data: ReportData) -> Content:
 
 
 def _curve(data: ReportData) -> Html:
-    limit = len(data.graph.entities)
-    at = sorted({round(k) for k in np.geomspace(1, limit, 60)})
+    at = sorted({round(k) for k in np.geomspace(1, len(data.graph.entities), 60)})
     lines = []
     for name, side, colour in (("tails", "tail", 0), ("heads", "head", 1), ("raw", "both", 8)):
         ranks = np.sort(data.ranks.side(side).ranks(filtered=name != "raw"))
@@ -80,18 +78,9 @@ def fact_section(data: ReportData) -> Content:
     return [lead, *first, *last]
 
 
-def _listing(
-    data: ReportData, facts: np.ndarray, ranks: np.ndarray, likely: np.ndarray, order: Iterable[int]
-) -> Html:
-    seen: Counter[int] = Counter()
-    chosen = []
-    for query in order:
-        relation = int(facts[query, 1])
-        seen[relation] += 1
-        if seen[relation] <= PER_RELATION:
-            chosen.append(int(query))
-        if len(chosen) == LISTED:
-            break
+def _listing(data: ReportData, facts: np.ndarray, ranks: np.ndarray, likely: np.ndarray, order: np.ndarray) -> Html:
+    relations = pd.Series(facts[order, 1])
+    chosen = order[relations.groupby(relations).cumcount() < PER_RELATION][:LISTED].tolist()
     is_tail, entities = data.ranks.is_tail, data.graph.entities
     above = _ranked_above(data, facts, chosen)
     rows = []
@@ -115,9 +104,8 @@ def _ranked_above(data: ReportData, facts: np.ndarray, chosen: list[int]) -> dic
     queries = []
     for query in chosen:
         head, relation, tail = facts[query].tolist()
-        label = graph.relations[relation]
-        asked = is_tail[query]
-        queries.append(Query(graph.entities[head], label) if asked else Query(None, label, graph.entities[tail]))
+        own = (graph.entities[head], None) if is_tail[query] else (None, graph.entities[tail])
+        queries.append(Query(own[0], graph.relations[relation], own[1]))
     found, _ = asking.find(queries, top=ABOVE, exclude_known=True)
     above: dict[int, list[str]] = {query: [] for query in chosen}
     for place, rank, head, _, tail in found.tolist():

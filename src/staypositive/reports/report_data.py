@@ -13,6 +13,7 @@ from staypositive.evaluation import Ranks, sigmoid
 from staypositive.graph import KnowledgeGraph
 from staypositive.graph.knowledge_graph import Split
 from staypositive.inference import ExpectedCount, Predictor, expected_counts
+from staypositive.models import logit
 
 if TYPE_CHECKING:
     from staypositive.run import Run
@@ -47,9 +48,8 @@ class ReportData:
         own = self.graph.split(self.split)
         if len(own) <= MOST_JUDGED:
             return own
-        keep = np.zeros(len(own), dtype=bool)
-        keep[np.linspace(0, len(own) - 1, MOST_JUDGED).astype(np.int64)] = True
-        return own.take(keep)
+        kept = np.linspace(0, len(own) - 1, MOST_JUDGED).astype(np.int64)
+        return own.take(np.isin(np.arange(len(own)), kept))
 
     @cached_property
     def expected(self) -> list[ExpectedCount]:
@@ -63,7 +63,5 @@ class ReportData:
 
     def probabilities(self, triples: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return probabilities, each at the prior of its relation."""
-        priors = np.array([expected.prior for expected in self.expected])[triples[:, 1]]
-        base = self.predictor.base_prior
-        shift = np.log(priors / (1 - priors)) - np.log(base / (1 - base))
-        return sigmoid(self.predictor.triple_logits(triples) + shift)
+        shifts = np.array([logit(expected.prior) for expected in self.expected]) - logit(self.predictor.base_prior)
+        return sigmoid(self.predictor.triple_logits(triples) + shifts[triples[:, 1]])

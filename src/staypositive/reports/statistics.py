@@ -39,7 +39,6 @@ def statistics_section(data: ReportData) -> Content:
 
 
 def discovery_section(data: ReportData) -> Content:
-    """Return the likeliest new facts of the relations that have most facts."""
     order = sorted(data.expected, key=lambda expected: -expected.facts)[:RELATIONS]
     finds = [_finds(data, expected.relation, expected.prior) for expected in order if expected.pairs]
     lead = (

@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from functools import cached_property, lru_cache, partial, reduce
 from itertools import islice
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 from starlette.responses import JSONResponse
 
 from staypositive import inference
@@ -158,10 +157,9 @@ class QueryService:
         A fact's support is how far a small training step that raises its score would raise the triple's: the product
         of both scores' gradients in the rows they share, over that of the triple with itself.
         """
-        labels = asked.head, asked.relation, asked.tail
-        return s.Explanation(
-            facts=_rows(inference.explain_triple(self.predictor, self.explainer, *labels, asked.top))
-        )
+        triple = asked.head, asked.relation, asked.tail
+        found = inference.explain_triple(self.predictor, self.explainer, *triple, asked.top)
+        return s.Explanation(facts=_rows(found))
 
     @cached_property
     def has_sets(self) -> bool:
@@ -224,9 +222,7 @@ class QueryService:
         ]
         return s.Facts(total=len(rows), facts=found)
 
-    def neighbourhood(
-        self, entity: s.EntityName, top: Annotated[int, Field(ge=1, le=limits.MOST_NEIGHBOURS)] = 20
-    ) -> s.Neighbourhood:
+    def neighbourhood(self, entity: s.EntityName, top: s.Neighbours = 20) -> s.Neighbourhood:
         """The entity, its best-connected neighbours, relations in turn, and the facts among them."""
         found = self.index.neighbourhood(self.graph.entities.id(entity), top)
         places = {entity: place for place, entity in enumerate(found.entities.tolist())}
@@ -247,10 +243,7 @@ class QueryService:
         return s.Relations(relations=[s.Relation(relation=r, facts=n, heads=h, tails=t) for r, n, h, t in rows])
 
     def stats(
-        self,
-        threshold: s.Probability = 0.5,
-        prior: s.Prior = None,
-        samples: Annotated[int, Field(ge=1, le=limits.MOST_SAMPLES)] = 10_000,
+        self, threshold: s.Probability = 0.5, prior: s.Prior = None, samples: s.Samples = 10_000
     ) -> s.ScoreStatistics:
         """Mean and standard deviation of all |E|² scores of each relation, exactly; how many are likely."""
         drawn, most = samples * len(self.graph.relations), limits.MOST_SCORED

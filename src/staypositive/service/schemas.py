@@ -13,6 +13,9 @@ from staypositive.service import limits
 Label = Annotated[str, StringConstraints(min_length=1, max_length=limits.MOST_LABEL)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Top = Annotated[int, Field(ge=1, le=limits.MOST_TOP)]
+Neighbours = Annotated[int, Field(ge=1, le=limits.MOST_NEIGHBOURS)]
+Samples = Annotated[int, Field(ge=1, le=limits.MOST_SAMPLES)]
+Labels = Annotated[tuple[Label, ...], Field(min_length=1, max_length=limits.MOST_CANDIDATES)]
 EntityName = Annotated[str, Parameter(min_length=1, max_length=limits.MOST_LABEL, description="Label of an entity.")]
 Search = Annotated[str, Parameter(max_length=limits.MOST_LABEL, description="What labels should hold.")]
 Prior = Annotated[float | None, Parameter(gt=0, lt=1, description="Share of true triples to assume.")]
@@ -49,9 +52,7 @@ class Options(WithPrior):
     top: Top = 10
     exclude_known: bool = Field(default=False, description="Leave out facts of any split.")
     exclude_self: bool = Field(default=False, description="Leave out the entity that is asked about.")
-    candidates: (
-        Literal["range"] | Annotated[tuple[Label, ...], Field(min_length=1, max_length=limits.MOST_CANDIDATES)] | None
-    ) = Field(
+    candidates: Literal["range"] | Labels | None = Field(
         default=None, description="'range': what training facts of the relation have there; or a list of labels."
     )
 
