@@ -156,7 +156,7 @@ def reliability_chart(curves: Sequence[Bins], title: str, *, size: int = 320) ->
         frame.axes(at, at, "{:.0%}".format, "{:.0%}".format),
         tag("line", x1=frame.x(0), y1=frame.y(0), x2=frame.x(1), y2=frame.y(1), class_="ideal"),
         tag("text", "stated probability", x=frame.x(0.5), y=size - 6, class_="tick middle"),
-        tag("text", "how often it was true", x=2, y=10, class_="tick"),
+        tag("text", "observed frequency", x=2, y=10, class_="tick"),
     ]
     names = []
     for row, bins in enumerate(curves):

@@ -75,10 +75,7 @@ class Frame:
 
     def svg(self, *content: object, title: str) -> Html:
         """Return the whole drawing; `title` is what it says to those who cannot see it."""
-        return tag(
-            "svg", *content, viewBox=f"0 0 {self.width} {self.height}", role="img", aria_label=title,
-            preserveAspectRatio="xMidYMid meet",
-        )  # fmt: skip
+        return tag("svg", *content, viewBox=f"0 0 {self.width} {self.height}", role="img", aria_label=title)
 
 
 def colour(index: int) -> str:

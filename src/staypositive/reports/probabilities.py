@@ -35,8 +35,8 @@ def probability_section(data: ReportData) -> Content:
     if labelled:
         lead = (
             f"Stated probabilities against the truth of {len(data.held):,} triples of {data.split}, labelled "
-            "true and false. On the diagonal, what is stated is what happens; a dot's area is its share of triples, "
-            "its whisker a 95% interval."
+            "true and false. Calibrated probabilities lie on the diagonal; a dot's area is its share of triples, its "
+            "whisker a 95% interval."
         )
     else:
         lead = (

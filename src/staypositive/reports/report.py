@@ -94,7 +94,7 @@ def _split(graph: KnowledgeGraph, split: str | None) -> str | None:
 
 
 def _made(run: Run) -> str:
-    members = f"joined from {len(run.model.members)} runs, " if isinstance(run.model, Ensemble) else ""
+    members = f"an ensemble of {len(run.model.members)} runs, " if isinstance(run.model, Ensemble) else ""
     drawn = run.settings.objective.negatives_per_fact
     negatives = f"{drawn} negatives drawn for each fact" if drawn else "without negative sampling"
     return f"{members}trained by {run.settings.objective.name}, {negatives}"

@@ -56,8 +56,8 @@ def provenance_section(data: ReportData) -> Content:
     origin = {key: value for key, value in run.provenance.items() if key not in ("sources", "members", "validation")}
     found: Any = run.provenance.get("validation")
     if fits(found, dict[str, Any]) and fits(found.get("alone"), tuple[float, ...]):
-        alone = ", ".join(f"{value:.4f}" for value in found["alone"])
-        origin["validation"] = f"{found.get('joined')!s:.6} joined; each alone {alone}"
+        members = ", ".join(f"{value:.4f}" for value in found["alone"])
+        origin["validation"] = f"ensemble {found.get('joined')!s:.6}; members {members}"
     files = [f"{source.name}, {source.rows:,} rows, SHA-256 {source.sha256[:16]}…" for source in run.graph.sources]
     read = [tag("p", line, class_="note") for line in (*files, *(f"note: {note}" for note in run.graph.notes))]
     left = tag("div", tag("h3", "Settings"), _list(settings))

@@ -150,9 +150,9 @@ def _add_checks(app: FastAPI, questions: BatchQueue, work: WorkQueue, metrics: M
         """Counts and times in Prometheus's text format."""
         waiting = questions.waiting + work.waiting
         gauges = (
-            ("staypositive_waiting", "gauge", "Pieces of work before the model.", waiting),
+            ("staypositive_waiting", "gauge", "Requests that wait for the model.", waiting),
             ("staypositive_question_batches_total", "counter", "Times the model was asked.", questions.batches),
-            ("staypositive_questions_total", "counter", "Questions answered so.", questions.answered),
+            ("staypositive_questions_total", "counter", "Questions answered in batches.", questions.answered),
         )
         return PlainTextResponse(metrics.text(gauges), media_type="text/plain; version=0.0.4")
 
