@@ -25,18 +25,8 @@ from staypositive.graph import (
     parse_size,
     write_folder,
 )
-from staypositive.interop import (
-    BASE,
-    EMBEDDING_FORMATS,
-    GRAPH_FORMATS,
-    export_embeddings,
-    export_graph,
-    export_onnx,
-)
+from staypositive.interop import BASE, FORMATS, choose_format, export_embeddings, export_graph, export_onnx
 from staypositive.run import load_run, memory_bytes, require_writable
-
-FORMATS = {"embeddings": EMBEDDING_FORMATS, "graph": GRAPH_FORMATS, "scorer": ("onnx",)}
-"""What can be exported, and how; the first format is the default."""
 
 datasets_app = typer.Typer()
 
@@ -205,9 +195,7 @@ def export_command(
       staypositive export runs/geo --what scorer --out geo.onnx
 
     """
-    chosen = format or FORMATS[what][0]
-    if chosen not in FORMATS[what]:
-        raise SettingError(f"{what} can be exported as {', '.join(FORMATS[what])}, got {chosen!r}")
+    chosen = choose_format(what, format)
     held = load_run(run)
     if what == "embeddings":
         written = export_embeddings(held, out, chosen)

@@ -78,10 +78,8 @@ def export_onnx(run: Run, path: str | os.PathLike[str]) -> Path:
         array = array.astype(np.float32) if array.dtype == np.float64 else array
         model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
     model.graph.name = f"{run.settings.model} on {run.graph.name}"
-    calibrator = run.calibrator.name if run.calibrator else "none"
-    onnx.helper.set_model_props(
-        model, {"model": run.settings.model, "calibrator": calibrator, "graph": run.graph.name}
-    )
+    about = {"model": run.settings.model, "graph": run.graph.name}
+    onnx.helper.set_model_props(model, about | {"calibrator": run.calibrator.name if run.calibrator else "none"})
     write_atomic(path, model.SerializeToString())
     labels = {"entities": run.graph.entities.labels, "relations": run.graph.relations.labels}
     write_atomic(path.with_suffix(".labels.json"), json.dumps(labels, ensure_ascii=False) + "\n")

@@ -16,8 +16,8 @@ from pykeen.version import get_version
 
 from staypositive.errors import InputError
 from staypositive.graph import KnowledgeGraph, Split, Vocabulary
+from staypositive.interop.pykeen.rows import StoredRows, live_rows, read_triples, read_weights
 from staypositive.interop.pykeen.training import ClosedFormTrainingLoop
-from staypositive.interop.pykeen.weights import StoredRows, live_rows, read_triples, read_weights
 from staypositive.interop.pykeen_datasets import CatalogueDataset
 from staypositive.models import BilinearModel
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll
