@@ -93,13 +93,11 @@ class Batch:
         return self.entity_rows * self.present[0], self.relation_rows * self.present[1]
 
     def all_entities(self) -> Candidates:
-        """Return all entities as candidates, given themselves or by G."""
         if self.statistic is not None:
             return Candidates(self.entity_rows, self.statistic)
         return Candidates.of(self.entity_rows, len(self.heads))
 
     def all_relations(self) -> Candidates:
-        """Return all relations as candidates."""
         return Candidates.of(self.relation_rows, len(self.heads))
 
     def logits(self, model: BilinearModel) -> Tensor:
@@ -127,6 +125,11 @@ class Objective(ABC):
     """What `tune` searches beside dim and dropout: lists of values, or ranges."""
     paper_grid: ClassVar[dict[str, Any]] = {}
     """The grid of the paper's appendix, if it has one; the bound is 5 and the power 1 throughout."""
+
+    def __init_subclass__(cls) -> None:
+        # Compiled steps must not compute the loss of a parent for a child that has terms of its own.
+        if "terms" in vars(cls) and "logistic_form" not in vars(cls):
+            cls.logistic_form = Objective.logistic_form  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         check_options(self, owner=f" (an option of {self.name})")

@@ -44,6 +44,7 @@ class SecondMoment(Objective):
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10, monitor="mrr")
     averages: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = False
+    statistic = Statistic.GRAM
     search_space: ClassVar[dict[str, Any]] = {
         "learning_rate": {"low": 0.03, "high": 0.3, "log": True},
         "unobserved_weight": {"low": 1e-4, "high": 3e-2, "log": True},
@@ -90,13 +91,7 @@ class SecondMoment(Objective):
     )
 
     @property
-    def statistic(self) -> Statistic:
-        """All rows by their Gram matrix."""
-        return Statistic.GRAM
-
-    @property
     def spread_interval(self) -> int:
-        """As set."""
         return self.gram_update_interval
 
     @property
@@ -106,7 +101,6 @@ class SecondMoment(Objective):
 
     @property
     def is_reciprocal(self) -> bool:
-        """As set."""
         return self.reciprocal
 
     def preferred_calibrator(self, labels: int, facts: int) -> str | None:
@@ -133,7 +127,6 @@ class SecondMoment(Objective):
         return prepared
 
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
-        """Return `tails`, `heads` and `relations`, as far as they are asked for, and `n3`."""
         heads, relations, tails = batch.rows()
         all_entities, all_relations = batch.all_entities(), batch.all_relations()
         from_heads = self._dropped(model, batch, heads, 0)

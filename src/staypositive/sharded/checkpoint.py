@@ -257,7 +257,6 @@ def remove_checkpoints(folder: Path) -> None:
 
 
 def shard_name(process: int) -> str:
-    """Return the name of a process's file."""
     return f"shard-{process:05d}.safetensors"
 
 

@@ -44,7 +44,6 @@ class ShardedRun:
     checkpoints: ShardedCheckpointFolder | None = None
 
     def rank(self, split: str, memory: int = DEFAULT_MEMORY, progress: Callable[[int], Any] | None = None) -> Ranks:
-        """Rank both sides of each fact of a split among all entities."""
         facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
         return rank_sharded(self.world, self.model, facts, known, memory=memory, progress=progress)
 
@@ -63,7 +62,6 @@ class ShardedRun:
         )
 
     def discover(self, **options: Any) -> Iterator[Discovery]:
-        """Yield, for each relation, new triples that are likely; options as in `discover_sharded`."""
         return discover_sharded(self.world, self.graph, self.model, **options)
 
     def fits(self) -> bool:

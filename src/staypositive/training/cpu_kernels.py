@@ -226,10 +226,8 @@ def adagrad(
 
 
 def available_threads(wanted: int) -> int:
-    """Return how many of the wanted threads there are."""
     return max(1, min(wanted, vars(numba.config)["NUMBA_NUM_THREADS"]))
 
 
 def set_threads(threads: int) -> None:
-    """Use so many threads from here on."""
     numba.set_num_threads(threads)

@@ -56,7 +56,6 @@ class RowOptimiser(ABC):
         return {}
 
     def restore(self, state: State) -> None:
-        """Go on from where `state` was taken."""
         copy_into(self.state(), state)
 
     @abstractmethod
@@ -103,11 +102,9 @@ class AdaGrad(RowOptimiser):
         step_whole_table(weights, self.squares[table], gradient, self.learning_rate, self.epsilon)
 
     def state(self) -> State:
-        """Return the sums of squares."""
         return under("squares", self.squares)
 
     def step_of(self, table: str, rows: Tensor | slice, gradient: Tensor) -> Tensor:
-        """Add g² to the accumulator, then step."""
         squares = self.squares[table]
         added = gradient.square()
         new = squares[rows] + (added.mean(1, keepdim=True) if self.rowwise else added)
@@ -137,16 +134,13 @@ class Adam(RowOptimiser):
         self.steps += 1
 
     def state(self) -> State:
-        """Return both moments and the number of steps."""
         return {**under("means", self.means), **under("squares", self.squares), "steps": torch.tensor(self.steps)}
 
     def restore(self, state: State) -> None:
-        """Go on from where `state` was taken."""
         super().restore(state)
         self.steps = int(state["steps"])
 
     def step_of(self, table: str, rows: Tensor | slice, gradient: Tensor) -> Tensor:
-        """Move both moments towards the gradient, then step."""
         mean_decay, square_decay = self.betas
         mean = self.means[table][rows].lerp(gradient, 1 - mean_decay)
         square = self.squares[table][rows].mul(square_decay).addcmul(gradient, gradient, value=1 - square_decay)

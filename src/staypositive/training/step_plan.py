@@ -45,7 +45,6 @@ class StepPlan:
         self.starts = room(2, steps + 1)
 
     def most_rows(self, table: str) -> int:
-        """Return how many distinct rows of a table a step can have."""
         mentions = self.step_size * (2 if table == "entities" else 1)
         return self.rows[table] if self.all_rows else min(mentions, self.rows[table])
 
