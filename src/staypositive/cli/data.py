@@ -106,9 +106,7 @@ def _describe(graph: KnowledgeGraph, console: Console) -> None:
 
 @command
 def ingest_command(
-    files: Annotated[
-        list[str], Argument(metavar="FILES...", help="Shards: files, quoted patterns, or folders of them.")
-    ],
+    files: Annotated[list[str], Argument(metavar="FILES...", help="Shards: files, quoted patterns, or folders.")],
     out: Annotated[Path, Option("--out", "-o", help="Folder for the ids and labels.")],
     memory: Annotated[
         str, Option(help="Ceiling of memory, beside what Python and its libraries take, e.g. 512MB.")
@@ -132,16 +130,11 @@ def ingest_command(
 
     """
     start = time.perf_counter()
+    most = min(parse_size(memory), memory_bytes() // 2)  # more than there is helps nobody
     graph = ingest(
-        files,
-        out,
-        memory=min(parse_size(memory), memory_bytes() // 2),  # more than there is helps nobody
-        hold_out=hold_out,
-        name=name,
-        force=force,
-        progress=console.progress,
+        files, out, memory=most, hold_out=hold_out, name=name, force=force, progress=console.progress,
         **layout.options(),
-    )
+    )  # fmt: skip
     seconds = time.perf_counter() - start
     counts = graph.counts() | graph.about
     found = counts["valid"] + counts["test"]

@@ -51,7 +51,7 @@ class Layout(NamedTuple):
 
 
 def layout_named(name: str) -> Layout:
-    """Return the layout of a model that PyKEEN calls so."""
+    """Return the layout of a PyKEEN model by its name."""
     if name not in INTERACTIONS:
         raise SettingError(f"expected one of PyKEEN's models {', '.join(INTERACTIONS)}, got {name!r}")
     if name == "simple":
@@ -90,7 +90,7 @@ class RowView:
         with torch.no_grad():
             width = self.entity_rows(torch.zeros(1, dtype=torch.long, device=model.device)).shape[1]
         sizes = width, model.num_entities, model.num_relations
-        with torch.device("meta"):  # formulas alone, no weights
+        with torch.device("meta"):  # formulas without weights
             self.algebra = self.layout.build(*sizes, prior_score=prior_score, dropout=dropout)
 
     def entity_rows(self, ids: Tensor | None = None, *, plain: bool = True) -> Tensor:
@@ -98,7 +98,6 @@ class RowView:
         return _row(self.model.entity_representations, ids, plain)
 
     def relation_rows(self, ids: Tensor | None = None, *, plain: bool = True) -> Tensor:
-        """Return the rows of these relations, by PyKEEN's ids, or of all."""
         return self.layout.relation_factor * _row(self.model.relation_representations, ids, plain)
 
 
@@ -127,7 +126,6 @@ class StoredRows(NamedTuple):
 
 
 def live_rows(model: ERModel) -> StoredRows:
-    """Return the rows that a live model scores with."""
     view = RowView(model)
     with torch.no_grad():
         rows = (own.detach().cpu().clone() for own in (view.entity_rows(), view.relation_rows()))

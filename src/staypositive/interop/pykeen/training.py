@@ -77,13 +77,9 @@ class ClosedFormTrainingLoop(TrainingLoop):
         return len(batch["facts"])
 
     def _process_batch(
-        self,
-        batch: dict[str, Tensor],
-        start: int,
-        stop: int,
-        label_smoothing: float = 0.0,
+        self, batch: dict[str, Tensor], start: int, stop: int, label_smoothing: float = 0.0,
         slice_size: int | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         if label_smoothing or slice_size is not None:
             raise SettingError(f"{type(self).__name__} has no labels to smooth and no scores to slice")
         if (start, stop) != (0, len(batch["facts"])):
