@@ -66,7 +66,6 @@ class Console:
                 self.out.print(Text(visible(line)), soft_wrap=True)
 
     def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Print a table for people; numbers to the right."""
         if self.as_json or not is_first():
             return
         table = Table(title=_text(title), title_justify="left", title_style="bold", header_style="", box=SIMPLE_HEAD)
@@ -112,7 +111,6 @@ def _text(text: str) -> Text:
 
 
 def show(cell: Any) -> str:
-    """Return a cell as people read it."""
     if cell is None:
         return "–"
     if isinstance(cell, bool):
@@ -160,7 +158,6 @@ def _sampled(console: Console, split: str, report: dict[str, Any]) -> None:
 
 
 def _classification(console: Console, split: str, report: dict[str, Any]) -> None:
-    """Print a column before and one after calibration."""
     columns = {
         f"{way}{name}": metrics
         for scope, name in (("all", ""), ("without_unseen", ", seen entities"))

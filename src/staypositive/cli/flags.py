@@ -63,8 +63,6 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How tables of triples are laid out."""
-
     header: Annotated[bool | None, Option(
         "--header/--no-header", help="Whether text files begin with column names.",
         show_default="looked at: head, relation and tail, or names like these, in any order",
@@ -90,8 +88,6 @@ RdfOption = partial(Option, rich_help_panel="Reading RDF and SPARQL")
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(Layout):
-    """How a graph is read."""
-
     split: Annotated[
         str | None, Option(metavar="TRAIN,VALID,TEST", help="Shares to split one file by, e.g. 0.8,0.1,0.1.")
     ] = None

@@ -97,5 +97,5 @@ def _row(plan: Plan) -> list[Any]:
 
 
 def _short(number: float) -> str:
-    """Return three digits without a power of ten, for a narrow column."""
+    """Return a number to three digits, without a power of ten."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

@@ -33,7 +33,7 @@ FORMATS = {
 """What of a run can be exported, and how; the first format is the default."""
 TRIPLE = ["head", "relation", "tail"]
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""How a cell begins that a spreadsheet takes for a formula, or for something to look behind for one."""
+"""How a cell begins that a spreadsheet takes for a formula, or strips and then takes for one."""
 
 
 def choose_format(what: str, format: str | None = None) -> str:
@@ -149,7 +149,7 @@ TABLE_WRITERS: dict[str, Callable[[pd.DataFrame], bytes]] = {
 
 
 def require_table_path(path: Path) -> None:
-    """Find out, before the work is done, whether a table can be written under that name."""
+    """Refuse a name whose ending is of no format that tables are written in."""
     if path.suffix.lower() not in TABLE_WRITERS:
         endings = ", ".join(f"a {suffix}" for suffix in TABLE_WRITERS)
         raise InputError(f"the output is one of {endings} file, got {path.name!r}")

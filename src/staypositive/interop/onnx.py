@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
-from staypositive.models import BilinearModel, Scorer
+from staypositive.models import BilinearModel
 from staypositive.probability import Beta, Calibrator, Isotonic, Platt, Temperature
 from staypositive.run import Run
 from staypositive.version import __version__
@@ -63,8 +63,7 @@ def export_onnx(run: Run, path: str | os.PathLike[str]) -> Path:
     except ModuleNotFoundError:
         raise InputError("ONNX needs onnx: pip install 'staypositive[onnx]'") from None
     path = Path(path)
-    scorer = Scorer(run.model)
-    tables = [rows.float().cpu().numpy() for rows in (scorer.entity_rows, scorer.relation_rows)]
+    tables = [frame.to_numpy() for frame in run.embeddings.values()]
     if sum(table.nbytes for table in tables) > MOST_BYTES:
         raise InputError("the rows do not fit in one ONNX file, which holds 2 GB; export the embeddings instead")
     nodes, constants = _score(run.model, *tables)
@@ -122,7 +121,7 @@ def _probability(calibrator: Calibrator | None) -> Graph | None:
 
 
 def _interpolated(knots: NDArray[np.float64], values: NDArray[np.float64]) -> Graph:
-    """Return the piecewise linear map: its first value, and of each piece's rise as much as the logit has passed."""
+    """Return a piecewise linear map: its first value, and of each piece's rise the share the logit has passed."""
     if len(knots) < 2:
         return "  nothing = Mul (logit, zero)  probability = Add (nothing, value)", {"zero": 0.0, "value": values[0]}
     nodes = """

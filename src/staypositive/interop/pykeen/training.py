@@ -152,7 +152,7 @@ class StayPositiveRegularizer(Regularizer):
         self.view: RowView | None = None
 
     def bind(self, model: ERModel) -> StayPositiveRegularizer:
-        """Say whose scores are meant; the model collects the penalty from now on."""
+        """Penalise this model's scores from now on; return the regulariser."""
         self.view = RowView(model)
         if all(module is not self for module in model.modules()):
             model.weight_regularizers.append(self.to(model.device))
