@@ -61,11 +61,8 @@ def write_best(tuned: Tuned, data: str, path: str | os.PathLike[str]) -> Path:
     found = {"graph": data, "monitor": tuned.monitor, "value": tuned.value, "trial": tuned.study.best_trial.number}
     lines = [f"# {train_command(data, tuned.settings)}"]
     for name, values in (("settings", settings), ("found", found)):
-        lines += [
-            f"[{name}]",
-            *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()),
-            "",
-        ]
+        said = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+        lines += [f"[{name}]", *said, ""]
     return write_atomic(path, "\n".join(lines))
 
 
