@@ -23,18 +23,9 @@ from staypositive.graph.on_disk.vocabulary import DiskVocabulary, NumberVocabula
 from staypositive.graph.readers import ColumnNames, TableOptions
 
 __all__ = [
-    "MANIFEST",
-    "DiskVocabulary",
-    "NumberVocabulary",
-    "Progress",
-    "StoredArray",
-    "StreamedGraph",
-    "StreamedSplit",
-    "ingest",
-    "open_streamed",
-    "parse_size",
-    "silent",
-]
+    "MANIFEST", "DiskVocabulary", "NumberVocabulary", "Progress", "StoredArray", "StreamedGraph", "StreamedSplit",
+    "ingest", "open_streamed", "parse_size", "silent",
+]  # fmt: skip
 
 LEAST_MEMORY = 1 << 27
 _UNITS = {"KB": 10, "MB": 20, "GB": 30, "TB": 40}

@@ -21,22 +21,9 @@ from staypositive.graph.readers.tables import encode_table, is_table, read_parqu
 from staypositive.graph.readers.text import read_text
 
 __all__ = [
-    "PACKED",
-    "READERS",
-    "ColumnNames",
-    "RdfTerms",
-    "Sparql",
-    "TableOptions",
-    "is_endpoint",
-    "is_table",
-    "looks_like_header",
-    "read_file",
-    "read_sparql",
-    "read_table",
-    "read_triples",
-    "register_reader",
-    "told",
-]
+    "PACKED", "READERS", "ColumnNames", "RdfTerms", "Sparql", "TableOptions", "is_endpoint", "is_table",
+    "looks_like_header", "read_file", "read_sparql", "read_table", "read_triples", "register_reader", "told",
+]  # fmt: skip
 
 Reader = Callable[[Path, TableOptions, RdfTerms, str], LabelledTriples]
 
