@@ -111,9 +111,7 @@ def find_dataset(name: str) -> Dataset:
 
 _TABLES = parse_toml(Path(__file__).with_suffix(".toml").read_text("utf-8"))["dataset"]
 CATALOGUE: dict[str, Dataset] = {
-    table["name"].casefold(): Dataset(
-        **table | {"files": tuple(RemoteFile(*file) for file in table.get("files", ()))}
-    )
+    table["name"].casefold(): Dataset(**table | {"files": tuple(RemoteFile(*f) for f in table.get("files", ()))})
     for table in _TABLES
 }
 """Every named dataset, by its name in lower case; `catalogue.toml` states them."""

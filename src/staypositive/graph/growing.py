@@ -38,19 +38,15 @@ def add_facts(graph: KnowledgeGraph, facts: Facts, header: bool | None = None) -
     keys = grown.keys(triples)
     _, first = np.unique(keys, return_index=True)
     kept = np.sort(first[~np.isin(keys[first], grown.keys(graph.facts()))])
-    weights = [graph.train.fact_weights, None if stated.weights is None else stated.weights[kept]]
-    if any(own is not None for own in weights):  # where one side has none, its facts weigh 1
-        sizes = (len(graph.train.facts), len(kept))
-        weights = [np.ones(size, np.float32) if w is None else w for w, size in zip(weights, sizes, strict=True)]
+    known, weights = graph.train.facts, None
+    old, new = graph.train.fact_weights, stated.weights
+    if old is not None or new is not None:  # where one side has none, its facts weigh 1
+        old = np.ones(len(known), np.float32) if old is None else old
+        weights = np.concatenate([old, np.ones(len(kept), np.float32) if new is None else new[kept]])
+    train = Split(np.concatenate([known, triples[kept]]), weights=weights)
     added = len(entities) - len(graph.entities)
-    return dataclasses.replace(
-        grown,
-        train=Split(
-            np.concatenate([graph.train.facts, triples[kept]]),
-            weights=None if weights[0] is None else np.concatenate(weights),  # type: ignore[arg-type]
-        ),
-        notes=(*graph.notes, f"{len(kept):,} facts and {added:,} entities were added from {stated.source.name}"),
-    )
+    note = f"{len(kept):,} facts and {added:,} entities were added from {stated.source.name}"
+    return dataclasses.replace(grown, train=train, notes=(*graph.notes, note))
 
 
 def _labelled(facts: Iterable[tuple[str, str, str]]) -> LabelledTriples:
