@@ -18,9 +18,8 @@ GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 PACKED = (".gz", ".zst")
 """Endings of packed files; what is packed is seen by the first bytes, whatever the name."""
 
-MOST_UNPACKED = 2**28
-MOST_TIMES = 200
-"""A packed file may unpack to the first many bytes, and beyond to so many times its own size."""
+MOST_UNPACKED, MOST_TIMES = 2**28, 200
+"""A packed file may unpack to `MOST_UNPACKED` bytes, and beyond to `MOST_TIMES` times its own size."""
 MOST_LINE = 1 << 26
 """Bytes of one line."""
 _MARKS = {
@@ -32,10 +31,8 @@ _MARKS = {
 def require_modest(path: Path, packed: int, unpacked: int) -> None:
     """Refuse a file that unpacks to far more than triples ever would: a few bytes could fill the memory."""
     if unpacked > max(MOST_UNPACKED, MOST_TIMES * packed):
-        raise DataError(
-            f"it unpacks to more than {MOST_TIMES} times its {packed:,} bytes; if that is meant, unpack it first",
-            path,
-        )
+        said = f"it unpacks to more than {MOST_TIMES} times its {packed:,} bytes; if that is meant, unpack it first"
+        raise DataError(said, path)
 
 
 def plain_name(path: Path) -> str:
@@ -51,7 +48,6 @@ def plain_name(path: Path) -> str:
 
 
 def plain_suffix(path: Path) -> str:
-    """Return how a file's name ends, packing left out: `.nt` for `x.nt.gz`."""
     return Path(plain_name(path)).suffix
 
 
@@ -71,7 +67,6 @@ class Opened:
         self._size, self._given = path.stat().st_size, 0
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` bytes, empty at the end."""
         try:
             data = bytes(self._stream.read(size))
             self._given += len(data)
@@ -88,7 +83,6 @@ class Opened:
         raise self.failure
 
     def sha256(self) -> str:
-        """Return the hash of the whole file, once it was read."""
         while self._buffered.read(1 << 20):
             pass  # padding behind what was unpacked
         return self._hashed.digest.hexdigest()
@@ -150,7 +144,6 @@ class _Hashed(io.RawIOBase):
 
 @contextmanager
 def opened(path: Path) -> Iterator[Opened]:
-    """Open a file for reading; one that cannot be read is a `DataError`."""
     try:
         raw = path.open("rb")
     except OSError as error:

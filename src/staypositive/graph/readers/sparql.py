@@ -67,7 +67,6 @@ class Sparql:
 
     @property
     def has_own_limit(self) -> bool:
-        """Whether the query says itself which rows it wants."""
         return self._ends_with(r"\b(LIMIT|OFFSET)\b")
 
     @property
@@ -78,7 +77,7 @@ class Sparql:
         return re.search(clause, self.query.rpartition("}")[2], re.IGNORECASE) is not None
 
     def at(self, offset: int) -> str:
-        """Return the query for the page from some row on."""
+        """Return the query for the page that begins at row `offset`."""
         return self.query if self.has_own_limit else f"{self.query.rstrip()}\nLIMIT {self.page} OFFSET {offset}"
 
 
@@ -87,7 +86,6 @@ def is_endpoint(source: object) -> bool:
 
 
 def read_sparql(asked: Sparql, terms: RdfTerms | None = None) -> LabelledTriples:
-    """Ask an endpoint for triples, page by page until one is empty."""
     statements = Statements(Place(asked.endpoint, "statement"), terms or RdfTerms())
     pages, offset = 0, 0
     while True:

@@ -25,14 +25,13 @@ from staypositive.graph.readers.columns import (
     SIGNS,
     Places,
     TableOptions,
-    describe,
     find_columns,
     find_triple,
     header_note,
     listed,
 )
 from staypositive.graph.readers.opening import Opened, decoded, opened, plain_suffix, whole_lines
-from staypositive.graph.readers.tables import Piece, add_rows
+from staypositive.graph.readers.tables import Piece, add_rows, finish_rows
 
 PIECE = 1 << 22
 """Bytes read at once."""
@@ -40,6 +39,10 @@ CSV_ROWS = 1 << 15
 """Rows of a CSV file taken at once."""
 _ORDINALS = ("first", "second", "third", "fourth", "fifth")
 _TOO_MANY = "; say which to read: --columns head=1,relation=2,tail=3, or by the names of a header"
+_UNLABELLED = "; if it is no label of truth, say --columns label="
+_HEADER_OR_COLUMNS = (
+    "; say --header if the first line names columns, or --columns head=1,relation=2,tail=3 to leave it unread"
+)
 _RETURNS = re.compile(r"\r+(?=\n|\Z)")
 
 
@@ -114,28 +117,20 @@ class _Reading:
         extra = [None if place is None else columns[place] for place in places[1:]]
         where = places.label or 0
         column = f"{_ORDINALS[where]} column" if where < len(_ORDINALS) else f"column {where + 1}"
-        add_rows(self.encoder, triple, extra, lines, self.options, f"in the {column}", self._hint())
+        hint = _UNLABELLED if self.names else _HEADER_OR_COLUMNS
+        add_rows(self.encoder, triple, extra, lines, self.options, f"in the {column}", hint)
 
     def finish(self, sha256: str) -> LabelledTriples:
-        """Return all rows, with a note of how they were read."""
         encoder, layout = self.encoder, self.layout
-        notes = self.options.note(encoder.left_out)
         if not encoder.rows or layout is None:
+            notes = self.options.note(encoder.left_out)
             why = f" ({notes[0]})" if notes else "; expected one line `head<TAB>relation<TAB>tail` each"
             raise DataError(f"no triples here{why}", self.path)
-        found = encoder.finish(self.path.name, sha256)
-        is_named = bool(self.names or self.options.columns)
-        told = describe(layout.names, layout.places, found.triple(0)) if is_named else ""
+        names = layout.names if self.names or self.options.columns else ()
+        found = finish_rows(encoder, self.path.name, sha256, names, layout.places, self.options)
         if self.options.header is None and not self.names:
-            notes += header_note(found.ids, found.triple(0))
-        return dataclasses.replace(found, layout=told, notes=tuple(notes))
-
-    def _hint(self) -> str:
-        if self.names:
-            return "; if it is no label of truth, say --columns label="
-        return (
-            "; say --header if the first line names columns, or --columns head=1,relation=2,tail=3 to leave it unread"
-        )
+            found = dataclasses.replace(found, notes=(*found.notes, *header_note(found.ids, found.triple(0))))
+        return found
 
     def _refuse(self, columns: Sequence[Sequence[str]], line: int, width: int) -> NoReturn:
         """Name a row that is too wide or too narrow, unless a row before it has a blank label."""
@@ -151,7 +146,6 @@ class _Reading:
 
 
 def read_text(path: Path, options: TableOptions, *_: object) -> LabelledTriples:
-    """Read one file of triples as text, packed or not."""
     reading = _Reading(path, options)
     with opened(path) as stream:
         for columns, lines in (_csv_pieces if plain_suffix(path) == ".csv" else _tab_pieces)(stream, path):
