@@ -43,7 +43,7 @@ class Job:
 
     @property
     def piece(self) -> int:
-        """Bytes that are taken at once."""
+        """Bytes taken at once."""
         return min(MOST_PIECE, self.memory // 64)
 
 
@@ -82,10 +82,9 @@ class StoredArray:
     """An array on disk: its length, and pieces of it, read so that they never stay in memory."""
 
     def __init__(self, path: Path) -> None:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        self.path, self.mapped, self.dtype = path, mapped, mapped.dtype
-        self.shape: tuple[int, ...] = mapped.shape
-        self.offset = int(mapped.offset)
+        self.path, self.mapped = path, np.load(path, mmap_mode="r", allow_pickle=False)
+        self.dtype, self.offset = self.mapped.dtype, int(self.mapped.offset)
+        self.shape: tuple[int, ...] = self.mapped.shape
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -99,7 +98,7 @@ class StoredArray:
 
 
 class Spill:
-    """Bytes put aside by part, in memory up to `most` and else in files, and read back part by part."""
+    """Rows put aside by part, in memory up to `most` bytes and else in files, and read back part by part."""
 
     def __init__(self, folder: Path, name: str, parts: int, most: int) -> None:
         self.folder, self.name, self.most = folder, name, most
@@ -111,9 +110,9 @@ class Spill:
 
     def put(self, rows: NDArray[Any], ends: NDArray[np.int64]) -> None:
         """Put rows aside that lie part by part, each part up to its end."""
-        for pieces, first, end in zip(self.pieces, [0, *ends.tolist()], ends.tolist(), strict=False):
-            if end > first:
-                pieces.append(rows[first:end].tobytes())
+        for pieces, own in zip(self.pieces, np.split(rows, ends[:-1]), strict=True):
+            if len(own):
+                pieces.append(own.tobytes())
         self.held += rows.nbytes
         if self.held > self.most:
             for part, pieces in enumerate(self.pieces):
@@ -125,11 +124,12 @@ class Spill:
 
     def take(self, part: int, dtype: Any) -> NDArray[Any]:
         """Return all that was put aside for a part, and forget it."""
-        path = self._path(part)
-        kept = [path.read_bytes()] if path.exists() else []
-        path.unlink(missing_ok=True)
-        data = b"".join([*kept, *self.pieces[part]])
-        self.pieces[part] = []
+        path, pieces = self._path(part), self.pieces[part]
+        if path.exists():
+            pieces.insert(0, path.read_bytes())
+            path.unlink()
+        data = b"".join(pieces)
+        pieces.clear()
         return np.frombuffer(data, dtype=dtype)
 
     def _path(self, part: int) -> Path:
