@@ -53,7 +53,7 @@ def silent(what: str, total: int) -> Iterator[Callable[[int], Any]]:
 
 
 class GrowingArray:
-    """Writes an array row by row, in a `with` block, at whose end the header, with the final length, is written."""
+    """Writes an array row by row in a `with` block, at whose end the header, with the final length, is written."""
 
     def __init__(self, path: Path, dtype: Any, width: int = 0) -> None:
         self.dtype, self.width, self.length = np.dtype(dtype), width, 0
