@@ -25,7 +25,7 @@ CACHE_VARIABLE = "STAYPOSITIVE_CACHE"
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file of a dataset: its name, the split it belongs to, its pinned hash and how many triples it has."""
+    """One file of a dataset: its name, pinned hash and number of triples."""
 
     name: str
     sha256: str
@@ -38,18 +38,19 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A named dataset. `base` names the one it is derived from by the paper's cleaning rule."""
+    """A named dataset; `counts` are of entities, relations and the triples of each split, as loaded.
+
+    `base` names the dataset that it is derived from by the paper's cleaning rule.
+    """
 
     name: str
     about: str
     counts: dict[str, int]
-    """Entities, relations and triples of each split, as loaded."""
     address: str = ""
     files: tuple[RemoteFile, ...] = ()
     base: str = ""
 
     def load(self) -> KnowledgeGraph:
-        """Fetch what is missing, check it, and read the graph."""
         if self.base:
             return drop_unseen(find_dataset(self.base).load(), name=self.name)
         if not self.files:

@@ -72,7 +72,6 @@ def _join(parts: Sequence[LabelledTriples], names: Sequence[str]) -> LabelledTri
 
 
 def _find(folder: Path, *stems: str) -> list[Path]:
-    """Return the file of each stem that has one."""
     files = []
     for stem in stems:
         names = [f"{stem}{suffix}{packed}" for suffix in READERS for packed in ("", *PACKED)]

@@ -160,7 +160,6 @@ def require_labels(found: LabelledTriples) -> LabelledTriples:
 
 
 def require_facts(part: LabelledTriples) -> None:
-    """Refuse triples for training of which one is labelled false."""
     if part.signs is not None and (part.signs < 0).any():
         first = int(np.argmax(part.signs < 0))
         triple = " ".join(part.triple(first))

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from staypositive.errors import InputError, UnknownLabelError
 
 BINS, CUTOFF = 32, 0.6
-COMPARED = 64
-"""Labels compared letter by letter: the most promising ones."""
+COMPARED = 64  # labels compared letter by letter: the most promising ones
 
 
 class Vocabulary(Sequence[str]):

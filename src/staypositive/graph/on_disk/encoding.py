@@ -119,7 +119,6 @@ def sort(job: Job, spill: Spill, sizes: Sizes, hold_out: int) -> dict[str, int]:
 
 
 def _distinct(triples: NDArray[Any], sizes: Sizes) -> NDArray[Any]:
-    """Return triples by key, each once."""
     keys = hash_triples(triples, sizes)
     order = np.argsort(keys)
     keys, triples = keys[order], triples.take(order, axis=0)

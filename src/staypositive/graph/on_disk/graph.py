@@ -38,8 +38,7 @@ SHAPE = {
     "name": str, "fingerprint": str, "labels": str, "counts": dict[str, int], "sources": Sequence[dict[str, Any]],
 }  # fmt: skip
 """What the manifest holds beside format, files and its own hash."""
-MARK = "ingesting"
-"""A file that says a folder is of an ingestion not yet done, and may be cleared by the next."""
+MARK = "ingesting"  # a file that says a folder is of an ingestion not yet done, and may be cleared by the next
 
 
 def require_kernels() -> None:
@@ -92,7 +91,6 @@ def write_manifest(
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest and check every file against it."""
     try:
         about = STREAMED.read_manifest(folder)
         if odd := next((name for name, kind in SHAPE.items() if not fits(about.get(name), kind)), None):
@@ -105,8 +103,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return about
 
 
-PIECE = 1 << 22
-"""Triples checked at once."""
+PIECE = 1 << 22  # triples checked at once
 
 
 class StreamedSplit(Split):
@@ -144,7 +141,6 @@ class StreamedGraph(KnowledgeGraph):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of what the graph says; known beforehand unless its facts were changed since."""
         return self.sha256 if isinstance(self.train, StreamedSplit) else super().fingerprint
 
 

@@ -62,7 +62,6 @@ class Reading:
         return Sizes(*sizes)
 
     def _read(self, shard: Shard, cells: GrowingArray) -> None:
-        """Append the cells of a shard; say which columns are read, and what was left out."""
         name, before, left_out = shard.path.name, cells.length, 0
         for piece in shard.pieces(self.job.piece):
             if cells.length and (piece.ids is None) != (self.numbers is None):

@@ -143,7 +143,6 @@ class _TextShard(Shard):
             self.sha256 = stream.sha256()
 
     def _find_layout(self, names: Sequence[str], body: bytes, line: int) -> Layout | None:
-        """Read the layout off the first row, if there is one."""
         behind = body.lstrip(b"\r\n")
         if not behind:
             return None
@@ -197,8 +196,6 @@ class _ArrayShard(Shard):
 
 
 class _ParquetShard(Shard):
-    """Labels, or whole numbers as ids."""
-
     _row = 1
 
     def pieces(self, size: int) -> Iterator[Piece]:

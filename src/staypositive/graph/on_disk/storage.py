@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -16,12 +15,9 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]
 """Called with what is done and how much there is of it; gives what is told of each piece."""
 
 MOST_PIECE = 1 << 24
-COLUMNS = {"entity": (0, 2), "relation": (1,)}
-"""Which columns of a triple have labels of a kind."""
-CELLS = "cells.npy"
-"""Hashes or ids of all triples, 8 bytes each, between the passes."""
-HEADER = 128
-"""Bytes of the header of every array written here: numpy pads it to a multiple of 64."""
+COLUMNS = {"entity": (0, 2), "relation": (1,)}  # which columns of a triple have labels of a kind
+CELLS = "cells.npy"  # hashes or ids of all triples, 8 bytes each, between the passes
+HEADER = 128  # bytes of the header of every array written here: numpy pads it to a multiple of 64
 
 
 class Sizes(NamedTuple):
@@ -43,7 +39,6 @@ class Job:
 
     @property
     def piece(self) -> int:
-        """Bytes taken at once."""
         return min(MOST_PIECE, self.memory // 64)
 
 
@@ -69,13 +64,11 @@ class GrowingArray:
 
     def __exit__(self, *failure: object) -> None:
         shape = (self.length, self.width) if self.width else (self.length,)
-        head = io.BytesIO()
         about = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(head, about)
-        assert len(head.getvalue()) == HEADER
-        self.stream.seek(0)
-        self.stream.write(head.getvalue())
-        self.stream.close()
+        with self.stream:
+            self.stream.seek(0)
+            np.lib.format.write_array_header_1_0(self.stream, about)
+            assert self.stream.tell() == HEADER
 
 
 class StoredArray:

@@ -73,7 +73,7 @@ class DiskVocabulary(Vocabulary):
 
 
 def hash_texts(labels: Iterable[str]) -> tuple[NDArray[np.int64], list[bytes]]:
-    """Return the hashes of labels, by which they are found on disk, and their bytes."""
+    """Return the hashes of labels, and their bytes."""
     from staypositive.graph.on_disk import kernels
 
     coded = [label.encode("utf-8", "surrogatepass") for label in labels]

@@ -38,10 +38,8 @@ NAMES_OF = {
 ColumnNames = Mapping[str, str | int | None]
 """The column of each role: its name or its number, counted from 1; None for no label or no confidence."""
 
-FEW = 5
-"""Rows that must follow a first one before it can be told from a header."""
-SHOWN = 60
-"""Characters of a name or label in a sentence."""
+FEW = 5  # rows that must follow a first one before it can be told from a header
+SHOWN = 60  # characters of a name or label in a sentence
 _WORD = re.compile(r"[^\W\d][^\d/:#<>@\"]{0,39}|[^\W\d_]{3,30}_?\d")
 """A name of a column: no id, no number and no address, though `entity1` is one."""
 
@@ -107,7 +105,6 @@ class TableOptions:
         return self.has_names or (looks_like_header(row) if self.header is None else self.header)
 
     def refuse(self, what: str) -> None:
-        """Refuse options for a source that has no columns."""
         if self.columns or self.skip_blank or self.na:
             raise SettingError(f"--columns, --skip-blank and --na are for text, Parquet and tables; {what} has none")
 

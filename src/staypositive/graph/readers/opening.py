@@ -15,13 +15,11 @@ from typing import IO, Any
 from staypositive.errors import DataError, InputError
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-PACKED = (".gz", ".zst")
-"""Endings of packed files; what is packed is seen by the first bytes, whatever the name."""
+PACKED = (".gz", ".zst")  # endings of packed files; what is packed is seen by the first bytes, whatever the name
 
 MOST_UNPACKED, MOST_TIMES = 2**28, 200
 """A packed file may unpack to `MOST_UNPACKED` bytes, and beyond to `MOST_TIMES` times its own size."""
-MOST_LINE = 1 << 26
-"""Bytes of one line."""
+MOST_LINE = 1 << 26  # bytes of one line
 _MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32", codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
@@ -128,18 +126,16 @@ class _Zstd:
 
 
 class _Hashed(io.RawIOBase):
-    def __init__(self, raw: IO[bytes]) -> None:
+    def __init__(self, raw: Any) -> None:
         self.raw, self.digest = raw, hashlib.sha256()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        room = memoryview(buffer)
-        data = self.raw.read(len(room))
-        room[: len(data)] = data
-        self.digest.update(data)
-        return len(data)
+        count: int = self.raw.readinto(buffer)
+        self.digest.update(memoryview(buffer)[:count])
+        return count
 
 
 @contextmanager

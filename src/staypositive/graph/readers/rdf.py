@@ -16,12 +16,10 @@ from staypositive.graph.readers.opening import Opened, opened, plain_suffix
 FORMATS = {
     ".nt": "N_TRIPLES", ".ttl": "TURTLE", ".rdf": "RDF_XML", ".owl": "RDF_XML", ".nq": "N_QUADS", ".trig": "TRIG",
 }  # fmt: skip  # graph names of the last two are passed over
-AHEAD = 1024
-"""Bytes that the longest declaration of an entity can have."""
+AHEAD = 1024  # bytes that the longest declaration of an entity can have
 _TOKEN = re.compile(rb"<!ENTITY")
 _DECLARATION = re.compile(rb'<!ENTITY\s{1,50}[\w.:-]{1,100}\s{1,50}"[^"&%]{0,200}"\s{0,50}>')
-ROWS = 1 << 16
-"""Statements encoded at once."""
+ROWS = 1 << 16  # statements encoded at once
 STRING = "http://www.w3.org/2001/XMLSchema#string"
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
 

@@ -27,10 +27,8 @@ log = logging.getLogger(__name__)
 
 ACCEPT = {"SELECT": "application/sparql-results+json", "CONSTRUCT": "application/n-triples"}
 _KINDS = {"uri": "iri", "bnode": "blank", "literal": "literal", "typed-literal": "literal"}
-_AGAIN = (429, 500, 502, 503, 504)
-"""Answers after which it is worth asking again."""
-MOST_BYTES = 2**29
-"""Bytes of one page of an answer."""
+_AGAIN = (429, 500, 502, 503, 504)  # answers after which it is worth asking again
+MOST_BYTES = 2**29  # bytes of one page of an answer
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from staypositive.graph.labelled import ROLES, SKIP_HINT, Encoder, LabelledTripl
 from staypositive.graph.readers.columns import SIGNS, Places, TableOptions, describe, find_columns, folded, told
 from staypositive.graph.readers.opening import require_modest
 
-ROWS = 1 << 16
-"""Rows of a Parquet file taken at once."""
+ROWS = 1 << 16  # rows of a Parquet file taken at once
 Piece = tuple[Sequence[Sequence[Any]], Sequence[int]]
 """Some rows as columns, and the number of each row's line."""
 Column = Callable[[int], NDArray[Any]]

@@ -33,10 +33,8 @@ from staypositive.graph.readers.columns import (
 from staypositive.graph.readers.opening import Opened, decoded, opened, plain_suffix, whole_lines
 from staypositive.graph.readers.tables import Piece, add_rows, finish_rows
 
-PIECE = 1 << 22
-"""Bytes read at once."""
-CSV_ROWS = 1 << 15
-"""Rows of a CSV file taken at once."""
+PIECE = 1 << 22  # bytes read at once
+CSV_ROWS = 1 << 15  # rows of a CSV file taken at once
 _ORDINALS = ("first", "second", "third", "fourth", "fifth")
 _TOO_MANY = "; say which to read: --columns head=1,relation=2,tail=3, or by the names of a header"
 _UNLABELLED = "; if it is no label of truth, say --columns label="
@@ -57,22 +55,18 @@ class Layout:
     @classmethod
     def of(cls, names: Sequence[str], first: Sequence[str], options: TableOptions, path: Path, line: int) -> Layout:
         """Return the layout that a header and the first row have; `line` is that of an error."""
+        width = len(first)
         try:
-            return cls._of(names, first, options)
+            if options.columns or find_triple(names, ALL_FAMILIES):
+                return cls._named(names, first, options)
+            if len(names) == width > 2:
+                places = find_columns(names)
+                if len(places.by_role) == width:
+                    return cls(width, places, names)
         except InputError as error:
             raise DataError(str(error), path, line) from None
-
-    @classmethod
-    def _of(cls, names: Sequence[str], first: Sequence[str], options: TableOptions) -> Layout:
-        width = len(first)
-        if options.columns or find_triple(names, ALL_FAMILIES):
-            return cls._named(names, first, options)
-        if len(names) == width > 2:
-            places = find_columns(names)
-            if len(places.by_role) == width:
-                return cls(width, places, names)
         if width > 4 and names:
-            raise InputError(f"none of {listed(names)} is called head, relation or tail{_TOO_MANY}")
+            raise DataError(f"none of {listed(names)} is called head, relation or tail{_TOO_MANY}", path, line)
         fitted = [*names, *[""] * width][:width] if names else ()
         return cls(4, Places((0, 1, 2), 3), fitted) if width == 4 else cls(3, Places((0, 1, 2)), fitted)
 
