@@ -79,8 +79,8 @@ def map_section(data: ReportData) -> Content:
     points = {i: Point(float(places[i, 0]), float(places[i, 1]), tones[i], said[i]) for i in shown}
     offered = [(points[i], graph.entities[i]) for i in _spread(places, degrees, shown)]
     drawn = scatter(list(points.values()), offered, "map of the entities")
-    named = [f"{names[kind]} ({(roles == kind).sum():,})" for kind in common]
-    legend = [tag("li", text, class_=colour(i)) for i, text in enumerate(named)]
+    entries = [f"{names[kind]} ({(roles == kind).sum():,})" for kind in common]
+    legend = [tag("li", entry, class_=colour(i)) for i, entry in enumerate(entries)]
     if len(kinds) > COLOURS:
         legend.append(tag("li", "other roles", class_="grey"))
     lead = (

@@ -15,11 +15,11 @@ class Html(str):
     """Text that is markup already."""
 
 
-Content = Sequence[object]  # a section's: the sentences that say what is seen, then what is shown
-
-
 class Number(str):
     """A number as people read it: it stands to the right, and is never broken."""
+
+
+Content = Sequence[object]  # of a section: the sentences that say what is seen, then what is shown
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Html:

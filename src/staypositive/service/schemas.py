@@ -108,9 +108,7 @@ class Answer(Triple):
     log_odds: float = Field(description="Of the probability. Another prior adds logit(new) − logit(old).")
     score: float
     known: bool = Field(description="Whether it is a fact of some split.")
-    entry_coverage: float | None = Field(
-        default=None, description="Prediction sets of a coverage above this hold it."
-    )
+    entry_coverage: float | None = Field(default=None, description="Sets of a coverage above this hold the answer.")
 
 
 class AtPrior(BaseModel):
