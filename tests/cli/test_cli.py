@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import staypositive as sp
 from staypositive.cli import app, main
-from staypositive.models import model_options
+from staypositive.models import options_class
 from staypositive.objectives import OBJECTIVES, objective_options
 
 FAST = ["--dim", "4", "--epochs", "2", "--validate-every", "1", "--threads", "1"]
@@ -68,7 +68,7 @@ def test_every_setting_and_option_has_a_flag() -> None:
     text = call("train", "--help")
     for name in [
         *(field.name for field in dataclasses.fields(sp.Settings) if field.name != "model_options"),
-        *(option for model in sp.MODELS for option in model_options(model)),
+        *(option.name for model in sp.MODELS for option in dataclasses.fields(options_class(model))),
         *(option for objective in OBJECTIVES for option in objective_options(objective)),
     ]:
         assert f"--{name.replace('_', '-')}" in text, name

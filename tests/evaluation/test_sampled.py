@@ -20,17 +20,17 @@ class RowScorer:
         self.entity_rows = torch.randint(-1, 2, (n, 2), generator=torch.Generator().manual_seed(seed)).double()
         self.n_entities = n
 
-    def tail_queries(self, heads: Tensor, relations: Tensor) -> Tensor:
-        return self.entity_rows[heads] * (1 + relations[:, None])
-
-    def head_queries(self, relations: Tensor, tails: Tensor) -> Tensor:
+    def queries(self, triples: Tensor, side: str) -> Tensor:
+        heads, relations, tails = triples.unbind(1)
+        if side == "tail":
+            return self.entity_rows[heads] * (1 + relations[:, None])
         return self.entity_rows[tails] - relations[:, None]
 
     def tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        return self.tail_queries(heads, relations) @ self.entity_rows.T
+        return self.queries(torch.stack([heads, relations, heads], dim=1), "tail") @ self.entity_rows.T
 
     def heads(self, relations: Tensor, tails: Tensor) -> Tensor:
-        return self.head_queries(relations, tails) @ self.entity_rows.T
+        return self.queries(torch.stack([tails, relations, tails], dim=1), "head") @ self.entity_rows.T
 
 
 FACTS = np.random.default_rng(1).integers((30, 2, 30), size=(40, 3))

@@ -1,6 +1,5 @@
 """Evaluation: ranking metrics and classification metrics, from arrays."""
 
-from staypositive.evaluation.answers import AnswerIndex, KnownAnswers
 from staypositive.evaluation.classification import (
     best_threshold,
     brier_score,
@@ -18,6 +17,8 @@ from staypositive.evaluation.ranking import (
     SIDES,
     TIES,
     AllScorer,
+    AnswerIndex,
+    KnownAnswers,
     Progress,
     RankingTask,
     Ranks,

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 def sigmoid(logits: ArrayLike) -> Floats:
     from scipy.special import expit
 
-    return np.asarray(expit(np.asarray(logits, dtype=np.float64)), dtype=np.float64)
+    return np.asarray(expit(np.asarray(logits, dtype=np.float64)))
 
 
 def negative_log_likelihood(logits: ArrayLike, labels: ArrayLike) -> float:
@@ -71,13 +71,10 @@ def best_threshold(logits: ArrayLike, labels: ArrayLike) -> float:
     """
     values, signs = np.asarray(logits, dtype=np.float64), _signs(labels)
     levels, level = np.unique(values, return_inverse=True)
-    positives = np.bincount(level, signs > 0, minlength=len(levels))
-    negatives = np.bincount(level, signs < 0, minlength=len(levels))
-    # right[k]: correct when the k lowest levels are called false
-    right = np.concatenate([[0], np.cumsum(negatives - positives)]) + positives.sum()
-    cut = int(np.argmax(right))
+    # gained[k]: how many more are correct when the k lowest levels are called false
+    gained = np.concatenate([[0], np.cumsum(np.bincount(level, -signs))])
     ends = np.concatenate([[levels[0] - 1], (levels[1:] + levels[:-1]) / 2, [levels[-1] + 1]])
-    return float(ends[cut])
+    return float(ends[np.argmax(gained)])
 
 
 def threshold_accuracy(
@@ -91,16 +88,11 @@ def threshold_accuracy(
 def relation_thresholds(logits: ArrayLike, labels: ArrayLike, relations: ArrayLike) -> dict[int, float]:
     """Return the best threshold of each relation that has both true and false triples."""
     values, signs, ids = np.asarray(logits, dtype=np.float64), _signs(labels), np.asarray(relations)
-    found = {}
-    for relation in np.unique(ids):
-        own = ids == relation
-        if len(np.unique(signs[own])) == 2:
-            found[int(relation)] = best_threshold(values[own], signs[own])
-    return found
+    both = np.intersect1d(ids[signs > 0], ids[signs < 0]).tolist()
+    return {relation: best_threshold(values[ids == relation], signs[ids == relation]) for relation in both}
 
 
-Labelled = tuple[ArrayLike, ArrayLike, ArrayLike]
-"""Logits, labels and relations of some triples."""
+Labelled = tuple[ArrayLike, ArrayLike, ArrayLike]  # logits, labels and relations of some triples
 
 
 def threshold_metrics(judged: Labelled, reference: Labelled) -> dict[str, float]:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from staypositive.errors import InputError, StayPositiveError
-from staypositive.evaluation.answers import KnownAnswers
 
 TIES = ("realistic", "optimistic", "pessimistic")
 SIDES = ("both", "head", "tail")
@@ -28,8 +27,54 @@ _CPU_CACHE = 16 * 2**20
 
 CountChunk = Callable[[Tensor, tuple[Tensor, Tensor], bool], Tensor]
 """From facts, their known answers (position and entity) and whether tails are asked for to `count_ranks`'s counts."""
-Progress = Callable[[int], Any]
-"""Told how many queries each chunk had."""
+Progress = Callable[[int], Any]  # told how many queries each chunk had
+
+
+class AnswerIndex:
+    """The distinct answers of each key, in sorted arrays; a key is a number that names a query."""
+
+    def __init__(self, keys: Tensor, answers: Tensor, n_answers: int) -> None:
+        self.n_answers = n_answers
+        self.pairs = torch.unique(keys * n_answers + answers)  # sorted
+        self.keys, self.answers = self.pairs // n_answers, self.pairs % n_answers
+
+    def holds(self, keys: Tensor, answers: Tensor) -> Tensor:
+        """Return whether each answer is one of its key's, shape as both broadcast."""
+        asked = keys * self.n_answers + answers
+        place = torch.searchsorted(self.pairs, asked).clamp(max=len(self.pairs) - 1)
+        return torch.eq(self.pairs[place], asked)
+
+    def of(self, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the answers of many keys, as parallel arrays of position in `keys` and answer.
+
+        >>> index = AnswerIndex(torch.tensor([7, 7, 3]), torch.tensor([1, 2, 9]), 10)
+        >>> [part.tolist() for part in index.of(torch.tensor([3, 7, 5]))]
+        [[0, 1, 1], [9, 1, 2]]
+        """
+        first = torch.searchsorted(self.keys, keys)
+        counts = torch.searchsorted(self.keys, keys, right=True) - first
+        positions = torch.repeat_interleave(counts)
+        within = torch.arange(len(positions), device=keys.device) - (counts.cumsum(0) - counts)[positions]
+        return positions, self.answers[first[positions] + within]
+
+
+class KnownAnswers:
+    """The answers that some facts, shape (n, 3), give to queries that leave one column of a triple open."""
+
+    def __init__(self, facts: Tensor, column: int, n_entities: int, n_answers: int | None = None) -> None:
+        self._given, self._n_entities = {0: (1, 2), 1: (0, 2), 2: (1, 0)}[column], n_entities
+        self._index = AnswerIndex(self._keys(facts), facts[:, column], n_answers or n_entities)
+
+    def of(self, queries: Tensor) -> tuple[Tensor, Tensor]:
+        return self._index.of(self._keys(queries))
+
+    def holds(self, queries: Tensor, answers: Tensor) -> Tensor:
+        """Return which of several answers of each query are known, shape (n, m)."""
+        return self._index.holds(self._keys(queries)[:, None], answers)
+
+    def _keys(self, triples: Tensor) -> Tensor:
+        first, second = self._given
+        return triples[:, first] * self._n_entities + triples[:, second]
 
 
 class AllScorer(Protocol):
@@ -117,7 +162,6 @@ class RankingTask:
         return self.rank_by(partial(_rank_chunk, scorer), progress)
 
     def rank_by(self, count: CountChunk, progress: Progress | None = None) -> Ranks:
-        """Rank by what counts a chunk of queries (see `count_ranks`)."""
         parts = []
         for facts, known, is_tail in self.chunks:
             parts.append(count(facts, known, is_tail))
@@ -158,8 +202,7 @@ def rank_facts(
 def _rank_chunk(scorer: AllScorer, facts: Tensor, known: tuple[Tensor, Tensor], is_tail: bool) -> Tensor:
     heads, relations, tails = facts.unbind(1)
     scores = scorer.tails(heads, relations) if is_tail else scorer.heads(relations, tails)
-    targets = tails if is_tail else heads
-    rows, answers = known
+    targets, (rows, answers) = tails if is_tail else heads, known
     return count_ranks(scores, scores.gather(1, targets[:, None]), rows, answers, answers != targets[rows])
 
 
@@ -189,8 +232,7 @@ def ranking_metrics(
     places = ranks.ranks(ties, filtered)
     if len(places) == 0:
         raise InputError("there are no queries to average over")
-    candidates = ranks.candidates if filtered else ranks.raw_candidates
-    expected = (candidates - 1).sum() / 2
+    expected = ((ranks.candidates if filtered else ranks.raw_candidates) - 1).sum() / 2
     metrics = {"mrr": float((1 / places).mean()), "mr": float(places.mean())}
     metrics |= {f"hits@{k}": float((places <= k).mean()) for k in hits_at}
     return metrics | {"amri": float(1 - (places - 1).sum() / expected) if expected else 1.0}

@@ -22,13 +22,11 @@ ScoreDrawn = Callable[[Tensor, Tensor, bool], Tensor]
 
 
 class QueryScorer(Protocol):
-    """What sampled ranking needs of a model: rows, and queries q with φ = q · row."""
+    """What sampled ranking needs of a model: rows, and queries q with φ = q · row, for a side of some triples."""
 
     entity_rows: Tensor
 
-    def tail_queries(self, heads: Tensor, relations: Tensor) -> Tensor: ...
-
-    def head_queries(self, relations: Tensor, tails: Tensor) -> Tensor: ...
+    def queries(self, triples: Tensor, side: str) -> Tensor: ...
 
 
 def rank_sampled(
@@ -48,9 +46,7 @@ def rank_sampled(
     rows = scorer.entity_rows
 
     def score(piece: Tensor, ids: Tensor, is_tail: bool) -> Tensor:
-        heads, relations, tails = piece.unbind(1)
-        queries = scorer.tail_queries(heads, relations) if is_tail else scorer.head_queries(relations, tails)
-        return torch.einsum("nw,ncw->nc", queries, rows[ids])
+        return torch.einsum("nw,ncw->nc", scorer.queries(piece, "tail" if is_tail else "head"), rows[ids])
 
     chunk = max(1, memory // (rows[:1].nbytes * (1 + max(1, candidates))))
     return rank_drawn(

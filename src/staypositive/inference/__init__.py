@@ -1,11 +1,18 @@
 """Inference: labels in, labelled probabilities out."""
 
-from staypositive.inference.discovery import Discovery, discover, is_new, likely_by_score, only_new, pairs_of
+from staypositive.inference.discovery import (
+    Discovery,
+    PartialDiscovery,
+    discover,
+    discovery_table,
+    is_new,
+    likely_by_score,
+    pairs_of,
+)
 from staypositive.inference.explain import Explainer, explain_triple
 from staypositive.inference.fold_in import FoldIn, mean_fact_scores
 from staypositive.inference.lookup import FactIndex, LabelSearch, Neighbourhood
 from staypositive.inference.ordering import best_first
-from staypositive.inference.partial import PartialDiscovery, discovery_table
 from staypositive.inference.prediction_sets import entry_coverages, measure_prediction_sets, prediction_set
 from staypositive.inference.predictor import Predictor
 from staypositive.inference.queries import Query, encode_query, read_queries, require_top
@@ -15,6 +22,6 @@ __all__ = [
     "Discovery", "ExpectedCount", "Explainer", "FactIndex", "FoldIn", "LabelSearch", "Neighbourhood",
     "PartialDiscovery", "Predictor", "Query", "best_first", "discover", "discovery_table", "encode_query",
     "entry_coverages", "expected_counts", "explain_triple", "is_new", "likely_by_score", "mean_and_std",
-    "mean_fact_scores", "measure_prediction_sets", "only_new", "pairs_of", "prediction_set", "read_queries",
-    "require_top", "score_statistics", "wilson",
+    "mean_fact_scores", "measure_prediction_sets", "pairs_of", "prediction_set", "read_queries", "require_top",
+    "score_statistics", "wilson",
 ]  # fmt: skip

@@ -7,9 +7,12 @@ distributions judges each pair, in pieces.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from staypositive.errors import InputError
+from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference.ordering import TOLERANCE, Floats, Ints, best_first, reaches
 from staypositive.inference.predictor import Predictor
@@ -24,8 +28,11 @@ from staypositive.models import logit
 from staypositive.probability import FeatureCalibrator
 from staypositive.typed import checked
 
-PIECE = 2**22
-"""Pairs judged at once."""
+if TYPE_CHECKING:
+    import pandas as pd
+
+PIECE = 2**22  # pairs judged at once
+COLUMNS = ["head", "relation", "tail", "probability", "score"]
 
 
 @dataclass(frozen=True)
@@ -41,13 +48,14 @@ class Discovery:
     def nothing(cls, relation: int) -> Discovery:
         return cls(relation, np.empty((0, 3), dtype=np.int64), np.empty(0), np.empty(0))
 
-    def merged(self, other: Discovery, most: int | None) -> Discovery:
-        """Return the best of what was found before and now, most likely first."""
-        triples, scores, logits = (
-            np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("triples", "scores", "logits")
-        )
-        order = best_first(logits, scores, triples)[:most]
-        return Discovery(self.relation, triples[order], scores[order], logits[order])
+    def select(self, keep: NDArray[np.bool_] | Ints) -> Discovery:
+        return Discovery(self.relation, self.triples[keep], self.scores[keep], self.logits[keep])
+
+    def merged(self, *others: Discovery, most: int | None) -> Discovery:
+        """Return the best of all that was found, most likely first."""
+        names = ("triples", "scores", "logits")
+        every = Discovery(self.relation, *(np.concatenate([getattr(p, n) for p in (self, *others)]) for n in names))
+        return every.select(best_first(every.logits, every.scores, every.triples)[:most])
 
 
 @checked
@@ -76,7 +84,7 @@ def discover(
         best = Discovery.nothing(relation)
         for part in heads.split(max(1, piece // max(1, len(tails)))) if len(tails) else ():
             found = _likely_pairs(predictor, part, relation, tails, min_probability, prior)
-            best = best.merged(only_new(found, predictor, loops), most)
+            best = best.merged(found.select(is_new(predictor, found.triples, loops)), most=most)
         yield best
         if progress is not None:
             progress(1)
@@ -98,17 +106,10 @@ def is_new(predictor: Predictor, triples: Ints, loops: bool) -> NDArray[np.bool_
     return may_be & ~predictor.is_known(triples)
 
 
-def only_new(found: Discovery, predictor: Predictor, loops: bool) -> Discovery:
-    """Return what of a discovery `is_new`."""
-    keep = is_new(predictor, found.triples, loops)
-    return Discovery(found.relation, found.triples[keep], found.scores[keep], found.logits[keep])
-
-
 @torch.no_grad()
 def _likely_pairs(
     predictor: Predictor, heads: Tensor, relation: int, tails: Tensor, probability: float, prior: float | None
 ) -> Discovery:
-    """Return the pairs of heads × tails that reach the probability."""
     scores = predictor.scorer.pairs(heads, relation, tails)
     if isinstance(predictor.calibrator, FeatureCalibrator):
         logits = predictor.pair_logits(heads, relation, tails, prior)
@@ -134,3 +135,69 @@ def likely_by_score(
     logits = predictor.logits(points, prior)
     keep = reaches(logits, logit(probability))
     return logits[keep], points[keep], places.cpu().numpy()[keep]
+
+
+class PartialDiscovery:
+    """What was found of each relation: in memory, or in a folder, from which a search for the same thing resumes.
+
+    `asked` says what is searched for; results of another search are removed.
+    """
+
+    def __init__(self, folder: Path | None, asked: dict[str, Any]) -> None:
+        self.folder, self.asked = folder, json.loads(json.dumps(asked))
+        self.found: dict[int, Discovery] = {}
+        if self.folder is not None:
+            self._resume(self.folder)
+
+    def add(self, found: Discovery) -> None:
+        self.found[found.relation] = found
+        if self.folder is not None:
+            rows = np.column_stack([found.triples, found.scores, found.logits])  # ids fit in 64-bit floats
+            write_atomic(self.folder / f"{found.relation}.bin", rows.astype("<f8").tobytes())
+
+    def remove(self) -> None:
+        """Remove the partial results; other files in their folder stay."""
+        if self.folder is not None:
+            self._clear(self.folder)
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()
+
+    def _resume(self, folder: Path) -> None:
+        if folder.is_symlink():
+            raise InputError(f"{folder} is a link, and nothing is written to linked folders; remove it")
+        folder.mkdir(parents=True, exist_ok=True)
+        note = folder / "asked.json"
+        try:
+            if note in _own(folder, r"asked\.json") and json.loads(note.read_bytes()) == self.asked:
+                self.found = {int(path.stem): _read(path) for path in _own(folder, r"\d+\.bin")}
+                return
+        except (OSError, ValueError, RecursionError):  # none yet, or not as we write them
+            pass
+        self._clear(folder)
+        write_atomic(note, json.dumps(self.asked))
+
+    @staticmethod
+    def _clear(folder: Path) -> None:
+        for path in _own(folder, r"asked\.json|\d+\.bin|\..*\.part"):
+            path.unlink()
+
+
+def _read(path: Path) -> Discovery:
+    rows = np.frombuffer(path.read_bytes(), dtype="<f8").reshape(-1, 5)
+    return Discovery(int(path.stem), rows[:, :3].astype(np.int64), rows[:, 3], rows[:, 4])
+
+
+def _own(folder: Path, names: str) -> list[Path]:
+    """Return the plain files of some names in a folder."""
+    found = (path for path in folder.iterdir() if re.fullmatch(names, path.name))
+    return [path for path in found if path.is_file() and not path.is_symlink()]
+
+
+def discovery_table(
+    predictor: Predictor, found: Iterable[Discovery], prior: float | None = None, top: int | None = None
+) -> pd.DataFrame:
+    """Return by label what was found, with probability and score, or the `top` best of it, most likely first."""
+    best = Discovery.nothing(0).merged(*found, most=top)
+    rows = np.pad(best.triples, ((0, 0), (2, 0)))  # a query and a rank, which are left out again
+    table: pd.DataFrame = predictor.table(rows, best.scores, prior)[COLUMNS]
+    return table

@@ -1,11 +1,9 @@
 """Which training facts support a triple most, by the model's own geometry.
 
-A small step that raises the score of a fact moves the rows that the fact has, and with them the score of every triple
-that shares one: to first order by ∇φ(triple) · ∇φ(fact), both gradients taken in the rows (TracIn at the last
-checkpoint, Pruthi et al. 2020, without the loss's weight). A fact's support is that product over ∇φ · ∇φ of the
-triple itself: 1 is what a step on the triple itself would do. A triple shares its relation's row with all facts of
-that relation, and its entities' rows with all facts that have them; nothing else can support it. Every gradient is a
-query of the model, so nothing is retrained or differentiated.
+A small step that raises the score of a fact raises that of every triple that shares a row with it: to first order by
+∇φ(triple) · ∇φ(fact), both gradients taken in the rows (TracIn at the last checkpoint, Pruthi et al. 2020, without
+the loss's weight). A fact's support is that product over ∇φ · ∇φ of the triple: 1 is what a step on the triple itself
+would do. Every gradient is a query of the model, so nothing is retrained or differentiated.
 """
 
 from __future__ import annotations
@@ -25,8 +23,7 @@ from staypositive.models import Scorer
 if TYPE_CHECKING:
     import pandas as pd
 
-PIECE = 2**24
-"""Numbers of gradients held at once."""
+PIECE = 2**24  # numbers of gradients held at once
 
 
 class Explainer:
@@ -43,22 +40,22 @@ class Explainer:
         asked = torch.tensor([triple], device=scorer.device)
         own = float(_products(scorer, asked, asked)[0])
         facts = self._sharing(triple)
-        facts = facts[(facts != np.array(triple)).any(1)]
         width = scorer.entity_rows.shape[1] * 2 + scorer.relation_rows.shape[1]
         pieces = torch.as_tensor(facts, device=scorer.device).split(max(1, PIECE // width))
-        products = [_products(scorer, asked, piece).double().cpu().numpy() for piece in pieces]
-        support = np.concatenate([np.empty(0), *products]) / max(own, 1e-24)
+        products = torch.cat([_products(scorer, asked, piece) for piece in pieces])
+        support = products.double().cpu().numpy() / max(own, 1e-24)
         best = best_first(support, support, facts)[:top]
         best = best[support[best] > 0]
         return facts[best], support[best]
 
     def _sharing(self, triple: tuple[int, int, int]) -> Ints:
-        """Return the training facts that have one of the triple's rows, each once."""
+        """Return the other training facts that have one of the triple's rows, each once."""
         head, relation, tail = triple
         index, train = self._facts, self.predictor.graph.train.facts
         rows = np.unique(np.concatenate([index.rows_of(head), index.rows_of_relation(relation), index.rows_of(tail)]))
         facts: Ints = train[rows[rows < len(train)]]  # training facts come first
-        return facts
+        others: Ints = facts[(facts != np.array(triple)).any(1)]
+        return others
 
 
 def _products(scorer: Scorer, asked: Tensor, facts: Tensor) -> Tensor:

@@ -1,10 +1,8 @@
 """Fold-in: the row of an entity that a trained model has never seen, by one least-squares solve.
 
 With all other rows fixed, a bilinear score is linear in the new row e: φ = q · e, q the query that the fact's other
-two parts form. Second-moment training loses, for each fact that it reads, (1−φ)² − w0·φ² + w0·Σφ² over all answers of
-its query. So its minimiser for e alone, with N3 and the asking for relations replaced by a ridge, solves a linear
-system: the facts of e pull φ to their target, and each query that training asked, e being one more answer to it,
-pulls φ to 0 through one Gram matrix.
+two parts form. So the minimiser of the second-moment loss, (1−φ)² − w0·φ² + w0·Σφ² over all answers of each fact's
+query, for e by itself, with N3 and the asking for relations replaced by a ridge, solves a linear system.
 """
 
 from __future__ import annotations
@@ -24,7 +22,8 @@ CHUNK = 8192
 class Reading(NamedTuple):
     """One of the two ways to read a fact as a question and its answer.
 
-    `ask` turns given rows into queries for the answer, `back` answer rows into queries for the given one.
+    `ask` turns given rows into queries for the answer, `back` answer rows into queries for the given one; `offset` is
+    added to a relation's id to find its row.
     """
 
     ask: Callable[[Tensor, Tensor], Tensor]
@@ -32,7 +31,6 @@ class Reading(NamedTuple):
     given: int
     answer: int
     offset: int
-    """What is added to a relation's id to find its row."""
 
 
 def readings(model: BilinearModel) -> tuple[Reading, Reading]:
@@ -66,13 +64,10 @@ class FoldIn:
         with evaluating(model):
             rows, self.relations = model.entity_rows().double(), model.relation_rows().double()
             self.gram = rows.T @ rows
-            typical = rows.square().mean().clamp(min=1e-12)
-            size = self.targets.square().mean()
-            identity = torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
-            asked = torch.zeros_like(self.gram)
-            for _, _, _, queries in _queries(model, rows, self.relations, facts):
-                asked += queries.T @ queries
-            self.shared = identity * (ridge * size / typical) + self.w0 * asked
+            size = self.targets.square().mean() / rows.square().mean().clamp(min=1e-12)
+            self.shared = torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device) * ridge * size
+            for *_, queries in _queries(model, rows, self.relations, facts):
+                self.shared += self.w0 * (queries.T @ queries)
         self.rows = rows
 
     def row(self, entity: int, facts: Tensor, rows: Tensor) -> Tensor:

@@ -14,20 +14,18 @@ import numpy as np
 from staypositive.graph import SPLITS, KnowledgeGraph
 from staypositive.inference.ordering import Ints
 
-MOST_LOOKED_AT = 5000
-"""Matches that are ranked; a text that more labels hold is too short to rank them all at each key."""
+MOST_LOOKED_AT = 5000  # matches that are ranked: a short text is in too many labels to rank them all at each key
 _PLACES = (r"\n", r"(?<=[^\w\n])", r"(?<=\w)")
 """Where the text stands in a label, best first: at its beginning, at that of a word, inside a word."""
 
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """An entity, some of its neighbours, and the facts among them, all by ids."""
+    """An entity, some of its neighbours, the facts among them, by ids, and how many neighbours were left out."""
 
     entities: Ints
     facts: Ints
     left_out: int
-    """How many neighbours were too many to show."""
 
 
 class FactIndex:
@@ -47,11 +45,10 @@ class FactIndex:
         return np.sort(self._by_entity[self._entity_starts[entity] : self._entity_starts[entity + 1]])
 
     def rows_of_relation(self, relation: int) -> Ints:
-        """Return the rows of `facts` that have the relation, ascending."""
         return self._by_relation[self._relation_starts[relation] : self._relation_starts[relation + 1]]
 
     def neighbourhood(self, entity: int, most: int) -> Neighbourhood:
-        """Return the entity, its `most` best-connected neighbours by relation in turn, and the facts among them.
+        """Return the entity, its `most` best-connected neighbours and the facts among them.
 
         Relations take turns, so that one with many facts does not crowd the others out.
         """

@@ -20,7 +20,7 @@ TOLERANCE = 1e-8
 
 
 def grid(values: Floats) -> Floats:
-    """Return the places of values on the grid; equal ones stand for values that rounding alone tells apart.
+    """Return the places of values on the grid: equal for values that differ by rounding only.
 
     >>> grid(np.array([0.1 + 0.2, 0.3, 0.30001])).tolist()
     [29567305.0, 29567305.0, 29568263.0]

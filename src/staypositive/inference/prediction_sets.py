@@ -28,10 +28,9 @@ def prediction_set(
     per_relation: bool = True,
     prior: float | None = None,
 ) -> pd.DataFrame:
-    """Return new answers of (h, r, ?) or (?, r, t) that hold the true one with probability `coverage`.
+    """Return new answers of (h, r, ?) or (?, r, t) that hold the true one with probability `coverage`, best first.
 
-    They come most likely first, in the order of `inference.ordering`. Facts of any split are left out: the guarantee
-    is about an answer that is not known yet.
+    Facts of any split are left out: the guarantee is about an answer that is not known yet.
     """
     triple, scores = _nonconformity(predictor, query)
     limit = conformal.threshold(query.missing, int(triple[0, 1]), coverage, per_relation)

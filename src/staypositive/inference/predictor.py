@@ -22,8 +22,7 @@ from staypositive.probability import Calibrator, FeatureCalibrator, Nonconformit
 if TYPE_CHECKING:
     import pandas as pd
 
-BYTES_PER_ANSWER = 160
-"""Scores, features and log-odds of one answer, while questions are answered."""
+BYTES_PER_ANSWER = 160  # scores, features and log-odds, while questions are answered
 
 
 class Predictor:
@@ -41,7 +40,7 @@ class Predictor:
     ) -> None:
         self.graph, self.scorer, self.calibrator = graph, scorer.exact(), calibrator
         self._given_null = null_distribution
-        self._asking = {part: Asking(part, graph, scorer) for part in PARTS}
+        self._asking = {part: Asking(part, graph, self.scorer) for part in PARTS}
 
     # -- what users ask -----------------------------------------------------------------------------------------
 
@@ -116,16 +115,13 @@ class Predictor:
     @property
     def base_prior(self) -> float:
         """The share of true triples that the probabilities assume: the calibrator's, else σ(ψ)."""
-        if self.calibrator is not None:
-            return self.calibrator.base_prior
-        return float(sigmoid(self.scorer.model.prior_score))
+        own = self.calibrator
+        return float(sigmoid(self.scorer.model.prior_score)) if own is None else own.base_prior
 
     def logits(self, scores: Floats, prior: float | None = None) -> Floats:
         """Return calibrated log-odds of scores φ; another prior adds logit(new) − logit(base)."""
         logits: Floats = np.asarray(scores, dtype=np.float64) + self.scorer.model.prior_score
-        if self.calibrator is not None:
-            logits = self.calibrator.apply(logits)
-        return self.at_prior(logits, prior)
+        return self.at_prior(logits if self.calibrator is None else self.calibrator.apply(logits), prior)
 
     def triple_logits(self, triples: Ints, scores: Floats | None = None, prior: float | None = None) -> Floats:
         """Return calibrated log-odds of triples given by ids; their scores, if they are known already, save time."""
@@ -145,7 +141,6 @@ class Predictor:
         return self.at_prior(self.calibrator.apply_features(features), prior)
 
     def at_prior(self, logits: Floats, prior: float | None) -> Floats:
-        """Move log-odds to another prior: logit(new) − logit(base) is added."""
         return logits if prior is None else logits + logit(prior) - logit(self.base_prior)
 
     def score_at(self, probability: float, prior: float | None = None) -> float:
@@ -175,13 +170,12 @@ class Predictor:
     def score(self, triples: Ints) -> Floats:
         with torch.no_grad():
             values = self.scorer.triples(*torch.as_tensor(triples, device=self.scorer.device).unbind(1))
-        scores: Floats = values.double().cpu().numpy()
-        return scores
+        return np.asarray(values.cpu().numpy(), dtype=np.float64)
 
     def is_known(self, triples: Ints) -> NDArray[np.bool_]:
-        keys = self.graph.keys(triples)
-        place = np.searchsorted(self._known_keys, keys)
-        return np.equal(self._known_keys[np.minimum(place, len(self._known_keys) - 1)], keys)
+        asked = torch.as_tensor(triples, device=self.scorer.device)
+        found: NDArray[np.bool_] = self._asking["tail"].known.holds(asked, asked[:, 2:])[:, 0].cpu().numpy()
+        return found
 
     # -- how it is done -----------------------------------------------------------------------------------------
 
@@ -241,13 +235,11 @@ class Predictor:
         )
 
     def labels(self, triples: Ints) -> dict[str, list[str]]:
-        """Return the labels of triples by column: head, relation and tail."""
         words = (self.graph.entities, self.graph.relations, self.graph.entities)
         return {part: [own[i] for i in ids.tolist()] for part, own, ids in zip(PARTS, words, triples.T, strict=True)}
 
     @cached_property
     def null_distribution(self) -> NullDistribution:
-        """Mean and standard deviation of queries' scores over their relations' ranges and domains."""
         return self._given_null or NullDistribution(self.graph, self.scorer)
 
     @cached_property
@@ -257,7 +249,3 @@ class Predictor:
     @cached_property
     def _directions(self) -> Tensor:
         return self.scorer.algebra.directions(self.scorer.entity_rows)
-
-    @cached_property
-    def _known_keys(self) -> Ints:
-        return np.unique(self.graph.keys(self.graph.facts()))

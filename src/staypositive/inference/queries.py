@@ -43,8 +43,7 @@ def read_queries(path: str | os.PathLike[str], graph: KnowledgeGraph) -> list[Qu
 
     A query that cannot be asked of the graph is an error that names its line.
     """
-    queries = []
-    asked = read_triples(Path(path))
+    queries, asked = [], read_triples(Path(path))
     for line, *labels in zip(asked.lines, *asked.columns, strict=True):
         query = Query(*(None if label == MISSING else label for label in labels))
         try:
@@ -97,7 +96,6 @@ class Asking:
         self.vocabulary = graph.relations if part == "relation" else graph.entities
 
     def scores(self, given: Tensor) -> Tensor:
-        """Return φ of every answer, shape (n, answers)."""
         heads, relations, tails = given.unbind(1)
         if self.part == "tail":
             return self.scorer.tails(heads, relations)

@@ -26,17 +26,12 @@ from staypositive.typed import checked
 if TYPE_CHECKING:
     import pandas as pd
 
-Z_95 = 1.959963984540054
-CHUNK = 2**24
-"""Scores held at once while enumerating."""
-DRAWN = 50_000
-"""Triples drawn at once."""
+CHUNK = 2**24  # scores held at once while enumerating
+DRAWN = 50_000  # triples drawn at once
 Progress = Callable[[int], Any]
 
 
 class Above(NamedTuple):
-    """How many of some triples lie above a threshold: estimate and 95% interval."""
-
     estimate: float
     low: float
     high: float
@@ -44,11 +39,10 @@ class Above(NamedTuple):
 
 def wilson(hits: int, sampled: int, population: float) -> Above:
     """Return the count to expect in a population, from a sample's, with Wilson's 95% interval."""
-    share, square = hits / sampled, Z_95**2
-    centre = (share + square / (2 * sampled)) / (1 + square / sampled)
-    half = Z_95 * math.sqrt(share * (1 - share) / sampled + square / (4 * sampled**2)) / (1 + square / sampled)
-    low = 0.0 if hits == 0 else max(0.0, centre - half)
-    return Above(share * population, low * population, min(1.0, centre + half) * population)
+    from scipy.stats import binomtest
+
+    interval = binomtest(hits, sampled).proportion_ci(method="wilson")
+    return Above(hits / sampled * population, interval.low * population, interval.high * population)
 
 
 def mean_and_std(predictor: Predictor) -> tuple[list[float], list[float]]:
@@ -79,12 +73,14 @@ def score_statistics(
     import pandas as pd
     from scipy.stats import norm
 
-    _require_sensible(samples, threshold)
+    if samples < 1:
+        raise InputError(f"samples must be at least 1, got {samples}")
+    if not 0 < threshold < 1:
+        raise InputError(f"a threshold is a probability between 0 and 1, got {threshold}")
     graph = predictor.graph
     by_score = exact or not isinstance(predictor.calibrator, FeatureCalibrator)
     limit, aim = predictor.score_at(threshold, prior) if by_score else math.nan, logit(threshold)
-    every = len(graph.entities) ** 2
-    facts = np.bincount(graph.facts()[:, 1], minlength=len(graph.relations))
+    every, facts = len(graph.entities) ** 2, np.bincount(graph.facts()[:, 1], minlength=len(graph.relations))
     draw = torch.Generator(predictor.scorer.device).manual_seed(seed)
     rows: list[dict[str, Any]] = []
     for relation, (mean, std) in enumerate(zip(*mean_and_std(predictor), strict=True)):
@@ -102,17 +98,9 @@ def score_statistics(
     return pd.DataFrame([*rows, _total(rows)])
 
 
-def _require_sensible(samples: int, threshold: float) -> None:
-    if samples < 1:
-        raise InputError(f"samples must be at least 1, got {samples}")
-    if not 0 < threshold < 1:
-        raise InputError(f"a threshold is a probability between 0 and 1, got {threshold}")
-
-
 def _hits_in_sample(
     predictor: Predictor, relation: int, aim: float, prior: float | None, samples: int, draw: torch.Generator
 ) -> int:
-    """Return how many of some drawn triples of a relation have at least these log-odds."""
     hits = 0
     for start in range(0, samples, DRAWN):
         size = (2, min(DRAWN, samples - start))
@@ -124,7 +112,6 @@ def _hits_in_sample(
 
 @torch.no_grad()
 def _count_above(predictor: Predictor, relation: int, limit: float) -> int:
-    """Return how many of all triples of a relation score at least the limit, by enumeration."""
     scorer, n = predictor.scorer, len(predictor.graph.entities)
     pieces = torch.arange(n, device=scorer.device).split(max(1, CHUNK // n))
     return sum(int(torch.count_nonzero(scorer.pairs(heads, relation, None) >= limit)) for heads in pieces)

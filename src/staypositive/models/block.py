@@ -18,13 +18,10 @@ from torch import Tensor
 from staypositive.models.contract import BilinearModel
 from staypositive.models.dropout import HAS_TRITON
 
-GPU_BLOCKS = 4
-"""Blocks per row that the GPU kernels can address: they pack the number of a block into two bits."""
+GPU_BLOCKS = 4  # per row, that the GPU kernels can address: they pack the number of a block into two bits
 
 
 class Term(NamedTuple):
-    """One triple product of blocks, with its coefficient."""
-
     head: int
     relation: int
     tail: int
@@ -39,19 +36,15 @@ class Table:
     relation_blocks: int
     notation: str
     weight: float = 1.0
-    numbers: str = ""
-    """Which blocks are the parts of one number, e.g. `"0 12"`: a real one and a complex one; by default all real."""
+    numbers: str = ""  # blocks that are the parts of one number, `"0 12"`: real and complex; by default all real
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        return tuple(
-            Term(int(term[0]), int(term[1]), int(term[2]), float(term[3] + "1") * self.weight)
-            for term in self.notation.split()
-        )
+        parts = [(*map(int, term[:3]), float(f"{term[3]}1") * self.weight) for term in self.notation.split()]
+        return tuple(map(Term._make, parts))
 
     @property
     def most_blocks(self) -> int:
-        """Blocks of an entity or of a relation, whichever has more."""
         return max(self.entity_blocks, self.relation_blocks)
 
     @cached_property
@@ -84,8 +77,6 @@ ANALOGY (Liu et al. 2017: DistMult's terms beside ComplEx's) and the Hamilton pr
 
 
 class BlockModel(BilinearModel):
-    """A model given by a table of terms."""
-
     def __init__(self, n_entities: int, n_relations: int, dim: int, *, table: Table, **settings: Any) -> None:
         self.table = table  # first, since the parent asks for widths
         super().__init__(n_entities, n_relations, dim, **settings)
@@ -169,7 +160,6 @@ class BlockModel(BilinearModel):
         return torch.cat([empty if total is None else total for total in sums], dim=-1)
 
     def _query_on_gpu(self, blocks: int, order: tuple[int, int, int], left: Tensor, right: Tensor) -> Tensor:
-        """Return the same in one kernel, and its gradients in one each."""
         from staypositive.models.gpu import BlockProduct
 
         terms = tuple((*(int(term[place]) for place in order), term.coefficient < 0) for term in self.table.terms)

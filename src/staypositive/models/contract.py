@@ -1,9 +1,8 @@
 """The contract of every model: linear in head, relation and tail, so that three queries define everything.
 
 A *row* holds one entity's or relation's parameters after the bound, or features formed from them; a *query* is the
-vector q in row space with `score = q · row` for the missing argument. A subclass says how queries are formed. Scores,
-all heads, all tails, the sum of all scores (Theorem 1) and the moments of a query's or a relation's scores are
-derived here, once.
+vector q in row space with `score = q · row` for the missing argument. A subclass says how queries are formed; scores
+and the sum of all scores (Theorem 1) are derived here, once.
 
 Shapes: `...` is any number of leading axes, equal or broadcastable between arguments. Scores are φ, without the prior
 score ψ; `logit = score + ψ` feeds losses and probabilities.
@@ -29,8 +28,7 @@ from staypositive.options import check_options
 
 BOUNDS = ("tanh", "identity")
 Draw = Callable[[Tensor, float, torch.Generator], None]
-INSIDE = 0.999
-"""The largest entry of a row that weights are sought for: they stay below 3.8, where tanh still has a slope."""
+INSIDE = 0.999  # largest entry of a row that weights are sought for: they stay where tanh still has a slope
 
 
 @dataclass(frozen=True)
@@ -100,14 +98,6 @@ class BilinearModel(nn.Module, ABC):
     # -- must define --------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def entity_width(self) -> int:
-        """Return how many numbers an entity has."""
-
-    @abstractmethod
-    def relation_width(self) -> int:
-        """Return how many numbers a relation has."""
-
-    @abstractmethod
     def max_score(self) -> float:
         """Return the largest unscaled |score| when every row entry lies in [-1, 1]."""
 
@@ -116,17 +106,21 @@ class BilinearModel(nn.Module, ABC):
         """Return q with `score = q · tail_row`, shape (..., entity row width); the scale is in it."""
 
     @abstractmethod
-    def head_query(self, tail_rows: Tensor, relation_rows: Tensor) -> Tensor:
-        """Return q with `score = q · head_row`."""
+    def head_query(self, tail_rows: Tensor, relation_rows: Tensor) -> Tensor: ...
 
     @abstractmethod
-    def relation_query(self, head_rows: Tensor, tail_rows: Tensor) -> Tensor:
-        """Return q with `score = q · relation_row`."""
+    def relation_query(self, head_rows: Tensor, tail_rows: Tensor) -> Tensor: ...
 
     # -- may override -------------------------------------------------------------------------------------------
 
+    def entity_width(self) -> int:
+        """Return the number of an entity's weights."""
+        return self.dim
+
+    def relation_width(self) -> int:
+        return self.dim
+
     def bounded(self, weights: Tensor) -> Tensor:
-        """Return weights with the bound applied, entry by entry."""
         rows = weights.float() if weights.dtype == torch.bfloat16 else weights  # kept in 16 bits, computed in 32
         return torch.tanh(rows) if self.bound == "tanh" else rows
 
@@ -135,11 +129,9 @@ class BilinearModel(nn.Module, ABC):
         return torch.atanh(rows.clamp(-INSIDE, INSIDE)) if self.bound == "tanh" else rows
 
     def form_entity_rows(self, weights: Tensor) -> Tensor:
-        """Return entity rows from entity weights; TransE lifts its points here."""
         return self.bounded(weights)
 
     def form_relation_rows(self, weights: Tensor) -> Tensor:
-        """Return relation rows from relation weights; NTN forms its matrix here."""
         return self.bounded(weights)
 
     def summands(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
@@ -155,7 +147,7 @@ class BilinearModel(nn.Module, ABC):
         return rows.abs()
 
     def directions(self, rows: Tensor) -> Tensor:
-        """Return entity rows at length 1: products of two are cosine similarities."""
+        """Return entity rows at length 1."""
         return torch.nn.functional.normalize(rows, dim=-1)
 
     def extra_settings(self) -> dict[str, Any]:
@@ -176,7 +168,6 @@ class BilinearModel(nn.Module, ABC):
             (draw or draw_uniform)(table, limit, generator)
 
     def shared(self) -> dict[str, nn.Parameter]:
-        """Return the tables beside entities and relations, by name."""
         return {name: table for name, table in self.named_parameters() if name not in ("entities", "relations")}
 
     def settings(self) -> dict[str, Any]:
@@ -186,15 +177,12 @@ class BilinearModel(nn.Module, ABC):
         return {name: getattr(self, name) for name in names} | self.extra_settings()
 
     def entity_rows(self, ids: Tensor | None = None) -> Tensor:
-        """Return the rows of these entities, or of all."""
         return self.form_entity_rows(self.entities if ids is None else self.entities[ids])
 
     def relation_rows(self, ids: Tensor | None = None) -> Tensor:
-        """Return the rows of these relations, or of all."""
         return self.form_relation_rows(self.relations if ids is None else self.relations[ids])
 
     def score_rows(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
-        """Return φ for rows given in parallel, shape (...)."""
         return (self.tail_query(head_rows, relation_rows) * tail_rows).sum(-1)
 
     def score_rows_with_dropout(
@@ -213,14 +201,12 @@ class BilinearModel(nn.Module, ABC):
     def score(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         head_rows, tail_rows = self.entity_rows(heads), self.entity_rows(tails)
         scores = self.score_rows(head_rows, self.relation_rows(relations), tail_rows)
-        if self.reciprocal:
-            backwards = self.score_rows(tail_rows, self.relation_rows(relations + self.n_relations), head_rows)
-            scores = (scores + backwards) / 2
-        return scores
+        if not self.reciprocal:
+            return scores
+        return (scores + self.score_rows(tail_rows, self.relation_rows(relations + self.n_relations), head_rows)) / 2
 
     def logit(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        """Return φ + ψ, the paper's φ_M′: the log-odds that the model states."""
-        return self.score(heads, relations, tails) + self.prior_score
+        return self.score(heads, relations, tails) + self.prior_score  # φ + ψ, the paper's φ_M′
 
     def sum_rows(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
         """Return Σ φ over heads × relations × tails among these rows: the score of the summed rows (Theorem 1)."""
@@ -240,7 +226,6 @@ class BilinearModel(nn.Module, ABC):
 
 @torch.no_grad()
 def draw_uniform(table: Tensor, limit: float, generator: torch.Generator) -> None:
-    """Fill a table uniformly from ±limit."""
     drawn = torch.rand(table.shape, generator=generator, dtype=table.dtype, device=generator.device)
     table.copy_(drawn.mul_(2).sub_(1).mul_(limit))  # in place: a table may take half the memory there is
 

@@ -12,14 +12,6 @@ from staypositive.models.contract import BilinearModel
 
 
 class HolE(BilinearModel):
-    """Entity and relation rows are vectors of dim."""
-
-    def entity_width(self) -> int:
-        return self.dim
-
-    def relation_width(self) -> int:
-        return self.dim
-
     def max_score(self) -> float:
         return self.dim**2  # each of the dim² products h_i t_j meets one relation coordinate
 

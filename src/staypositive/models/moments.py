@@ -26,8 +26,7 @@ def sum_of_squared_scores(to_tail: LinearMap, to_head: LinearMap, heads: Tensor,
 class RowMoments:
     """Mean row and covariance of a set of rows.
 
-    They are kept centred rather than as sum and Gram matrix, so that a variance never is a small difference of two
-    large numbers; the Gram matrix over the set is `count · (covariance + mean meanᵀ)`.
+    Centred rather than sum and Gram matrix, so that a variance never is a small difference of two large numbers.
     """
 
     count: int
@@ -36,7 +35,6 @@ class RowMoments:
 
     @classmethod
     def of(cls, rows: Tensor) -> RowMoments:
-        """Return the moments of rows, shape (n, width), each counted once."""
         mean = rows.mean(0)
         centred = rows - mean
         return cls(len(rows), mean, centred.T @ centred / len(rows))
@@ -62,16 +60,13 @@ class ScoreMoments:
     """Moments of φ over heads × tails. A score is mean + head's part + tail's part + interaction."""
 
     mean: Tensor
-    of_heads: Tensor
-    """Variance of the head's part: of a head's mean score."""
+    of_heads: Tensor  # variance of the head's part: of a head's mean score
     of_tails: Tensor
-    interaction: Tensor
-    """The remaining variance: what pairs add to their head's and their tail's part."""
+    interaction: Tensor  # variance of what pairs add to their head's and their tail's part
 
     @property
     def variance(self) -> Tensor:
-        """The parts are uncorrelated, so their variances add up."""
-        return self.of_heads + self.of_tails + self.interaction
+        return self.of_heads + self.of_tails + self.interaction  # the parts are uncorrelated
 
 
 def score_moments(to_tail: LinearMap, to_head: LinearMap, heads: RowMoments, tails: RowMoments) -> ScoreMoments:

@@ -30,11 +30,6 @@ def resolve_prior_score(
 
 
 def logit(probability: float) -> float:
-    """Return the log-odds of a probability.
-
-    >>> logit(0.5)
-    0.0
-    """
     if not 0 < probability < 1:
         raise SettingError(f"a prior is a probability between 0 and 1, both excluded; got {probability}")
     return math.log(probability) - math.log1p(-probability)

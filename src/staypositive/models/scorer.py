@@ -26,13 +26,11 @@ class Scorer:
     def __init__(self, model: BilinearModel, *, asked: bool = False, exact: bool = False) -> None:
         self.model, self.is_asked, self.is_exact = model, asked, exact
         self.algebra = _in_double(model) if exact else model
-        """The model's queries, for rows of this scorer's precision."""
         with evaluating(model):
             entities, relations = (table.double() if exact else table for table in (model.entities, model.relations))
             self.entity_rows = self.algebra.form_entity_rows(entities).detach()
             self.relation_rows = self.algebra.form_relation_rows(relations).detach()
-        self.own, self.backward = 1.0, 0.0
-        """Weights of the asked direction and of the other."""
+        self.own, self.backward = 1.0, 0.0  # weights of the asked direction and of the other
         if model.reciprocal:
             self.own, self.backward = (1.0, model.backward_weight) if asked else (0.5, 0.5)
 
@@ -43,17 +41,13 @@ class Scorer:
         return self._changed(is_asked=True, own=1.0, backward=self.model.backward_weight)
 
     def swapped(self) -> Scorer:
-        """Return the scorer whose scores of tails are this one's of heads: of (h, r, ?) as if (?, r, t) were asked.
-
-        Only of models with reciprocal relations do they differ: own and backward reading change places.
-        """
+        """Return the scorer whose scores of tails are this one's of heads; they differ with reciprocal relations."""
         return self._changed(own=self.backward, backward=self.own) if self.model.reciprocal else self
 
     def exact(self) -> Scorer:
         return self if self.is_exact else Scorer(self.model, asked=self.is_asked, exact=True)
 
     def with_entity_rows(self, rows: Tensor) -> Scorer:
-        """Return the scorer for these entity rows, numbered from 0."""
         return self._changed(entity_rows=rows)
 
     @property
@@ -75,11 +69,10 @@ class Scorer:
 
     def tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """Return φ of every tail for each (head, relation), shape (n, |E|): one matrix product."""
-        return self.tail_queries(heads, relations) @ self.entity_rows.T
+        return self._queries(self.entity_rows[heads], relations, of_tails=True) @ self.entity_rows.T
 
     def heads(self, relations: Tensor, tails: Tensor) -> Tensor:
-        """Return φ of every head for each (relation, tail), shape (n, |E|)."""
-        return self.head_queries(relations, tails) @ self.entity_rows.T
+        return self.swapped()._queries(self.entity_rows[tails], relations, of_tails=False) @ self.entity_rows.T
 
     def relations(self, heads: Tensor, tails: Tensor) -> Tensor:
         """Return φ of every relation for each (head, tail), shape (n, |R|)."""
@@ -103,19 +96,13 @@ class Scorer:
             return to_tails(head_rows) @ tail_rows.T
         return head_rows @ to_heads(tail_rows).T
 
-    def tail_queries(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """Return q with φ = q · tail row, for each (head, relation), shape (n, entity width)."""
-        return self._queries(self.entity_rows[heads], relations, of_tails=True)
-
-    def head_queries(self, relations: Tensor, tails: Tensor) -> Tensor:
-        """Return q with φ = q · head row, for each (relation, tail), shape (n, entity width)."""
-        asked = self.swapped()  # heads are asked for by the backward reading
-        return asked._queries(self.entity_rows[tails], relations, of_tails=False)
-
     def queries(self, triples: Tensor, side: str) -> Tensor:
         """Return q with φ = q · row of the `side` ("head" or "tail") of each triple, shape (n, entity width)."""
         heads, relations, tails = triples.unbind(1)
-        return self.tail_queries(heads, relations) if side == "tail" else self.head_queries(relations, tails)
+        if side == "tail":
+            return self._queries(self.entity_rows[heads], relations, of_tails=True)
+        asked = self.swapped()  # heads are asked for by the backward reading
+        return asked._queries(self.entity_rows[tails], relations, of_tails=False)
 
     def forms(self, relation: int) -> tuple[LinearMap, LinearMap]:
         """Return what turns head rows into tail queries for a relation, and tail rows into head queries."""
@@ -123,7 +110,6 @@ class Scorer:
         return partial(of, of_tails=True), partial(of, of_tails=False)
 
     def moments(self, relation: int, heads: RowMoments, tails: RowMoments) -> ScoreMoments:
-        """Return the moments of a relation's scores over heads × tails, in closed form."""
         return score_moments(*self.forms(relation), heads, tails)
 
     def relation_gradients(self, heads: Tensor, tails: Tensor) -> Tensor:
@@ -135,8 +121,6 @@ class Scorer:
         return torch.cat([self.own * own, self.backward * model.relation_query(tail_rows, head_rows)], dim=-1)
 
     def _queries(self, rows: Tensor, relations: Tensor | int, of_tails: bool) -> Tensor:
-        """Return the queries for tails that head rows ask, or those for heads that tail rows ask."""
-
         def ask(backward: bool) -> Tensor:
             query = self.algebra.tail_query if of_tails != backward else self.algebra.head_query
             return query(rows, self._of(relations, backward))

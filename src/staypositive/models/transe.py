@@ -20,9 +20,6 @@ class TransE(BilinearModel):
 
     rows_are_free = False
 
-    def entity_width(self) -> int:
-        return self.dim
-
     def relation_width(self) -> int:
         return self.dim + 1
 
@@ -30,12 +27,10 @@ class TransE(BilinearModel):
         return 9 * self.dim  # each coordinate of h + r − t lies in [-3, 3]
 
     def form_entity_rows(self, weights: Tensor) -> Tensor:
-        """Return (e, ‖e‖², 1)."""
         points = self.bounded(weights)
         return _lifted(points, points.square().sum(-1, keepdim=True))
 
     def form_relation_rows(self, weights: Tensor) -> Tensor:
-        """Return (r, b − ‖r‖², 1)."""
         moves, offsets = self.bounded(weights).split([self.dim, 1], dim=-1)
         if self.bound == "tanh":
             offsets = self.max_score() * (1 + offsets) / 2
@@ -51,9 +46,8 @@ class TransE(BilinearModel):
         return self.scale * torch.cat([2 * (h * r_one + r * h_one), -h_one * r_one, ones], dim=-1)
 
     def head_query(self, tail_rows: Tensor, relation_rows: Tensor) -> Tensor:
-        """Return the tail's query by −r: h is where t came from."""
         r, rest, one = self._parts(relation_rows)
-        return self.tail_query(tail_rows, torch.cat([-r, rest, one], dim=-1))
+        return self.tail_query(tail_rows, torch.cat([-r, rest, one], dim=-1))  # h is where t came from
 
     def relation_query(self, head_rows: Tensor, tail_rows: Tensor) -> Tensor:
         """Return (2(t − h), 1, −‖t − h‖²)."""
@@ -62,7 +56,6 @@ class TransE(BilinearModel):
         return self.scale * torch.cat([2 * (t * h_one - h * t_one), h_one * t_one, ones], dim=-1)
 
     def summands(self, head_rows: Tensor, relation_rows: Tensor, tail_rows: Tensor) -> Tensor:
-        """Return what each coordinate adds: its share of the offset, less its squared difference."""
         (h, _, _), (r, r_rest, _), (t, _, _) = map(self._parts, (head_rows, relation_rows, tail_rows))
         offsets = r_rest + r.square().sum(-1, keepdim=True)
         return self.scale * (offsets / self.dim - (h + r - t).square())
@@ -73,8 +66,7 @@ class TransE(BilinearModel):
         return self.scale * ((h + r + t).square() + r.square()).sum(-1) + self.scale * r_rest.squeeze(-1)
 
     def moduli(self, rows: Tensor) -> Tensor:
-        """Return the sizes of a point's or a translation's coordinates, without what lifts it."""
-        return rows[..., : self.dim].abs()
+        return rows[..., : self.dim].abs()  # without what lifts a point or a translation
 
     def _parts(self, rows: Tensor) -> tuple[Tensor, ...]:
         parts: tuple[Tensor, ...] = rows.split([self.dim, 1, 1], dim=-1)

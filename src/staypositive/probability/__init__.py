@@ -17,7 +17,6 @@ from staypositive.probability.prediction_sets import Conformal, Nonconformity, w
 CALIBRATORS: dict[str, type[Calibrator]] = {
     kind.name: kind for kind in (Platt, Isotonic, Temperature, Beta, NullLogistic, Posterior)
 }
-"""Every calibrator by its name."""
 
 
 def find_calibrator(name: str) -> type[Calibrator]:

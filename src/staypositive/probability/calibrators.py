@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from staypositive.errors import InputError
 from staypositive.probability.null_distribution import Features, Floats
 
-Truth = NDArray[np.bool_]
-"""Which validation triples are labelled true."""
+Truth = NDArray[np.bool_]  # which validation triples are labelled true
 log = logging.getLogger(__name__)
 
 
@@ -28,21 +27,18 @@ class Calibrator(ABC):
     """A fitted calibrator. `base_prior` is the share of true triples it was fitted on."""
 
     name: ClassVar[str]
-    needs_labels: ClassVar[bool] = True
-    """Whether it is fitted to triples labelled true and false, rather than to facts."""
+    needs_labels: ClassVar[bool] = True  # fitted to triples labelled true and false, rather than to facts
     base_prior: float
 
     @classmethod
     @abstractmethod
-    def fit(cls, logits: Floats, truth: Truth) -> Calibrator:
-        """Fit to validation triples."""
+    def fit(cls, logits: Floats, truth: Truth) -> Calibrator: ...
 
     @abstractmethod
     def apply(self, logits: ArrayLike) -> Floats:
         """Return calibrated log-odds."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the calibrator for a JSON file."""
         return {"name": self.name} | dataclasses.asdict(self)
 
 
@@ -62,8 +58,7 @@ class FeatureCalibrator(Calibrator):
         """Fit to validation triples; `candidates` are from `NullDistribution.candidates_in_range`."""
 
     @abstractmethod
-    def apply_features(self, features: Features) -> Floats:
-        """Return calibrated log-odds."""
+    def apply_features(self, features: Features) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -104,14 +99,10 @@ class Temperature(Calibrator):
 
     @classmethod
     def fit(cls, logits: Floats, truth: Truth) -> Temperature:
-        """Minimise the negative log-likelihood over temperatures from 1e-3 to 1e3."""
         from scipy.optimize import minimize_scalar
 
-        signed = np.where(truth, -logits, logits)
-        limits = (np.log(1e-3), np.log(1e3))
-        found = minimize_scalar(
-            lambda x: np.logaddexp(0, signed * np.exp(-x)).mean(), bounds=limits, method="bounded"
-        )
+        signed, limits = np.where(truth, -logits, logits), (np.log(1e-3), np.log(1e3))
+        found = minimize_scalar(lambda x: np.logaddexp(0, signed * np.exp(-x)).mean(), bounds=limits)
         return cls(float(truth.mean()), float(np.exp(found.x)))
 
     def apply(self, logits: ArrayLike) -> Floats:
@@ -129,7 +120,6 @@ class Beta(Calibrator):
 
     @classmethod
     def fit(cls, logits: Floats, truth: Truth) -> Beta:
-        """Minimise the negative log-likelihood, from the identity on."""
         from scipy.optimize import minimize
 
         loss, limits = _cross_entropy(_beta_design(logits), truth), [(0, None), (0, None), (None, None)]

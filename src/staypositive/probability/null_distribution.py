@@ -1,14 +1,14 @@
 """The null distribution of a query: mean and standard deviation of its scores over in-range answers, in closed form.
 
-A wrong but sensible answer of (h, r, ?) comes from the entities that training facts have as tails of r, its *range*.
-Over any set of entities the scores q · t of a query have mean q·m and variance qᵀCq, m and C being the mean and
-covariance of the set's rows. So a score becomes a z-score, z = (φ − μ)/σ, close to N(0, 1) for wrong answers,
-whatever the query. Heads are treated alike over the relation's *domain*. No negative is drawn or labelled.
+A wrong but sensible answer of (h, r, ?) comes from the entities that training facts have as tails of r, its *range*
+(for heads: its *domain*). Over any set of entities the scores q · t of a query have mean q·m and variance qᵀCq, m and
+C being the mean and covariance of the set's rows. So a score becomes a z-score, z = (φ − μ)/σ, close to N(0, 1) for
+wrong answers, whatever the query. No negative is drawn or labelled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -23,26 +23,18 @@ from staypositive.models import RowMoments, Scorer
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
-QueryMoments = tuple[Tensor, Tensor]
-"""Mean and standard deviation of queries' scores over a set, shape (n,) each."""
-
-SIDES = {"tail": 2, "head": 0}
-"""The sides of a triple that can be asked for, with their columns."""
-SHRINK = 10.0
-"""Weight, in entities, of the whole graph's covariance in each range's: few rows leave most directions empty."""
-SMALL_RANGE = 1000
-"""Ranges up to this size are looked at member by member, since the z-scores of few answers are not normal."""
-CANDIDATES = 4096
-"""In-range candidates looked at per relation, about."""
-KEPT_BYTES = 2**28
-"""Bytes of moments kept at most."""
+QueryMoments = tuple[Tensor, Tensor]  # mean and standard deviation of queries' scores over a set, shape (n,) each
+SIDES = {"tail": 2, "head": 0}  # the sides of a triple that can be asked for, with their columns
+SHRINK = 10.0  # weight, in entities, of all entities' covariance in each range's: few rows leave directions empty
+SMALL_RANGE = 1000  # the largest range that is looked at member by member: z-scores of few answers are not normal
+CANDIDATES = 4096  # about, in range, looked at per relation
+KEPT_BYTES = 2**28  # of moments, at most
 
 
 @dataclass(frozen=True)
 class Features:
-    """What is known of some triples, in parallel arrays: scores and z-scores of both sides."""
+    """Scores and z-scores of both sides of some triples; the correlation of both z over the null distribution."""
 
     relations: Ints
     tail_scores: Floats
@@ -50,7 +42,6 @@ class Features:
     tail_z: Floats
     head_z: Floats
     correlations: Floats
-    """The correlation of both z over the null distribution of the triple's relation."""
 
     def __len__(self) -> int:
         return len(self.relations)
@@ -60,7 +51,7 @@ class Features:
 
     @property
     def combined_z(self) -> Floats:
-        """Both sides in one: their sum, scaled to standard deviation 1 over the null distribution."""
+        """The sum of both sides' z, scaled to standard deviation 1 over the null distribution."""
         return np.asarray((self.tail_z + self.head_z) / np.sqrt(2 + 2 * self.correlations))
 
 
@@ -70,8 +61,8 @@ class NullDistribution:
     def __init__(self, graph: KnowledgeGraph, scorer: Scorer) -> None:
         self.graph, self.scorer = graph, scorer.asked()
         rows = self.scorer.entity_rows
-        self._moments: Cache[tuple[str, int], RowMoments] = Cache(rows.element_size() * rows.shape[1] ** 2)
-        self._of_all: Cache[tuple[str, int], QueryMoments] = Cache(2 * rows.element_size() * len(rows))
+        self._moments: Cache[RowMoments] = Cache(rows.element_size() * rows.shape[1] ** 2)
+        self._of_all: Cache[QueryMoments] = Cache(2 * rows.element_size() * len(rows))
         self._correlations: dict[int, float] = {}
 
     @cached_property
@@ -87,7 +78,6 @@ class NullDistribution:
 
     @cached_property
     def whole(self) -> RowMoments:
-        """The moments of all entities' rows: |E|·d² products."""
         return RowMoments.of(self.scorer.entity_rows)
 
     def moments(self, side: str, relation: int) -> RowMoments:
@@ -107,7 +97,6 @@ class NullDistribution:
 
     @torch.no_grad()
     def features(self, triples: Ints) -> Features:
-        """Return the features of triples given by ids."""
         asked = torch.as_tensor(triples, device=self.scorer.device)
         found = torch.zeros(5, len(triples), dtype=torch.float64, device=self.scorer.device)
         for relation in np.unique(triples[:, 1]).tolist():
@@ -136,10 +125,7 @@ class NullDistribution:
         return Features(np.full(n, relation), tail_scores, head_scores, tail_z, head_z, correlations)
 
     def _query_moments(self, side: str, given: Tensor | None, relation: int) -> QueryMoments:
-        """Return mean and standard deviation of the scores of queries for `side`, by the entities given in them.
-
-        Those of all entities (None) are formed once.
-        """
+        """Return mean and standard deviation of the scores of queries for `side`, by the entities given in them."""
 
         def of(entities: Tensor) -> QueryMoments:
             triples = torch.stack([entities, torch.full_like(entities, relation), entities], dim=1)
@@ -148,7 +134,7 @@ class NullDistribution:
         if given is not None:
             return of(given)
         every = torch.arange(self.scorer.n_entities, device=self.scorer.device)
-        return self._of_all.get((side, relation), lambda: of(every))
+        return self._of_all.get((side, relation), lambda: of(every))  # formed once
 
     def candidates_in_range(self, facts: Ints) -> Features:
         """Return the features of other tails that held-out facts could have, where a relation's range is small.
@@ -174,7 +160,7 @@ class NullDistribution:
     def correlation(self, relation: int) -> float:
         """Return how both z of a relation correlate over domain × range.
 
-        A score is grand mean + head's part + tail's part + interaction. The tail's z knows the tail's part and the
+        A score is mean + head's part + tail's part + interaction. The tail's z has the tail's part and the
         interaction, the head's z the head's part and the interaction: the interaction is what they share.
         """
         if relation not in self._correlations:
@@ -185,13 +171,13 @@ class NullDistribution:
         return self._correlations[relation]
 
 
-class Cache(Generic[Key, Value]):
-    """Values of some size, formed when first asked for; all are dropped at `KEPT_BYTES`. Threads may share it."""
+class Cache(Generic[Value]):
+    """Values by side and relation, formed when first asked for; all go at `KEPT_BYTES`. Threads may share it."""
 
     def __init__(self, bytes_each: int) -> None:
-        self._most, self._values = max(16, KEPT_BYTES // bytes_each), dict[Key, Value]()
+        self._most, self._values = max(16, KEPT_BYTES // bytes_each), dict[tuple[str, int], Value]()
 
-    def get(self, key: Key, form: Callable[[], Value]) -> Value:
+    def get(self, key: tuple[str, int], form: Callable[[], Value]) -> Value:
         found = self._values.get(key)
         if found is None:  # held by name too: another thread may clear the store at any time
             found = form()

@@ -11,11 +11,9 @@ import numpy as np
 from staypositive.probability.calibrators import FeatureCalibrator, Truth
 from staypositive.probability.null_distribution import Features, Floats
 
-ENOUGH = 50
-"""Labelled triples from which a relation has weights of its own."""
+ENOUGH = 50  # labelled triples from which a relation has weights of its own
 BENDS = 8
-OWN_SCALE = 0.3
-"""Relations' own weights are penalised 1/this² times as much as those of all."""
+OWN_SCALE = 0.3  # relations' own weights are penalised 1/this² times as much as those of all
 VALUES = 4
 
 
@@ -23,9 +21,9 @@ VALUES = 4
 class NullLogistic(FeatureCalibrator):
     """Logistic regression on both sides' scores and asinh z-scores, bent at quantiles, with labelled triples.
 
-    Each of the four values, and the sums and differences of both sides, adds a line that may bend at some quantiles.
-    Relations with enough labelled triples have weights of their own on top, drawn to 0. A value beyond those that it
-    was fitted to counts as the outermost of them.
+    Each of the four values, the sum and difference of both z and the difference of both scores adds a line that may
+    bend at some quantiles. Relations with enough labelled triples have weights of their own on top, drawn to 0.
+    A value beyond those that it was fitted to counts as the outermost of them.
     """
 
     name: ClassVar[str] = "null-logistic"
@@ -85,7 +83,6 @@ def _values(features: Features) -> Floats:
 
 
 def _lines(values: Floats) -> Floats:
-    """Return the four values, the sum and difference of both z, and the difference of both scores."""
     tail, head, tail_z, head_z = values.T
     return np.column_stack([values, tail_z + head_z, tail_z - head_z, tail - head])
 

@@ -1,9 +1,8 @@
 """Probabilities from facts alone: the density of true answers' z-scores against that of the null distribution.
 
-A wrong answer's z-score is close to N(0, 1) (see `null_distribution.py`), so what is needed of true ones is the
-density of their z, and held-out facts show it. Density against N(0, 1), times the prior odds, is a posterior. It
-assumes that wrong triples are pairs of the relation's own domain and range. Where a range has few answers, their
-z-scores are not normal; there in-range candidates of held-out queries give the null density.
+A wrong answer's z-score is close to N(0, 1) (see `null_distribution.py`), and held-out facts show the density of true
+ones. Their ratio, times the prior odds, is a posterior. It assumes that wrong triples are pairs of the relation's own
+domain and range. Where a range has few answers, in-range candidates of held-out queries give the null density.
 """
 
 from __future__ import annotations
@@ -21,23 +20,19 @@ from staypositive.probability.null_distribution import Features, Floats, Ints
 
 STATISTICS = ("tail", "head", "combined")
 GRID = 400
-ENOUGH = 50
-"""Facts from which a relation has a curve of its own."""
-POOLED = 200.0
-"""Weight, in facts, of all relations' curve in each relation's own."""
-Curves = tuple[Floats, dict[int, Floats]]
-"""Log-ratios at the knots: of all facts, and of the relations with enough of them."""
+ENOUGH = 50  # facts from which a relation has a curve of its own
+POOLED = 200.0  # weight, in facts, of all relations' curve in each relation's own
+Curves = tuple[Floats, dict[int, Floats]]  # log-ratios at the knots: of all facts, and by relation with enough
 
 
 @dataclass(frozen=True)
 class Posterior(FeatureCalibrator):
     """ln f(z) − ln f₀(z), at prior ½: f the density of held-out facts' z, by kernels on asinh z, f₀ the null density.
 
-    f₀ is N(0, 1), but for relations whose range is small enough to look at its members: there it is the density of
-    in-range candidates, the other answers of held-out queries. z is the tail's, the head's, or both combined,
-    whichever separates held-out facts best from the null distribution (five-fold cross-validation, on facts alone).
-    The log-ratio never falls as z rises, and is bounded by what the number of facts can show. Relations with enough
-    facts have curves of their own, drawn to the one of all.
+    f₀ is N(0, 1) or, for a small range, the density of in-range candidates, the other answers of held-out queries.
+    z is the tail's, the head's, or both combined, whichever separates held-out facts best from the null distribution
+    (five-fold cross-validation on facts). The log-ratio never falls as z rises, and is bounded by what the number of
+    facts can show. Relations with enough facts have curves of their own, drawn to the one of all.
     """
 
     name: ClassVar[str] = "posterior"
@@ -68,9 +63,8 @@ class Posterior(FeatureCalibrator):
         return {name: _Sample.of(facts, candidates, name).held_out_loss() for name in STATISTICS}
 
     def apply_features(self, features: Features) -> Floats:
-        own = dict(zip(self.relations, map(np.array, self.curves), strict=True))
-        values = _statistic(features, self.statistic)
-        return _log_odds(values, features.relations, np.array(self.knots), (np.array(self.pooled), own))
+        curves = (np.array(self.pooled), dict(zip(self.relations, map(np.array, self.curves), strict=True)))
+        return _log_odds(_statistic(features, self.statistic), features.relations, np.array(self.knots), curves)
 
 
 @dataclass(frozen=True)
@@ -79,8 +73,7 @@ class _Sample:
 
     values: Floats
     relations: Ints
-    candidates: dict[int, Floats]
-    """By relation, where its range was looked at."""
+    candidates: dict[int, Floats]  # by relation, where its range was looked at
     knots: Floats
 
     @classmethod
@@ -113,14 +106,12 @@ class _Sample:
         return _log_ratio(whole, null, self.knots, len(values)), own
 
     def null_density(self, relation: int, width: float) -> Floats:
-        """Return the density of a relation's wrong answers at the knots."""
         others = self.candidates.get(relation)
         return null_density(self.knots) if others is None else kernel_density(others, self.knots, width)
 
     def held_out_loss(self, folds: int = 5) -> float:
         """Return the NLL at prior ½ of facts that the curves were not fitted to, and of the null distribution."""
-        fold, width = np.arange(len(self.values)) % folds, kernel_width(self.values)
-        total = 0.0
+        fold, width, total = np.arange(len(self.values)) % folds, kernel_width(self.values), 0.0
         for held in range(folds):
             pooled, own = self.curves(fold != held)
             values, relations = self.values[fold == held], self.relations[fold == held]
@@ -133,14 +124,12 @@ class _Sample:
 
 
 def _statistic(features: Features, name: str) -> Floats:
-    z = {"tail": features.tail_z, "head": features.head_z, "combined": features.combined_z}[name]
-    return np.asarray(np.arcsinh(z))
+    return np.asarray(np.arcsinh(getattr(features, f"{name}_z")))
 
 
 def _log_odds(values: Floats, relations: Ints, knots: Floats, curves: Curves) -> Floats:
     """Return the log-ratio of values, by their relations' curves or else by that of all."""
-    pooled, own = curves
-    logits = np.empty(len(values))
+    (pooled, own), logits = curves, np.empty(len(values))
     for relation in np.unique(relations).tolist():
         mine = relations == relation
         logits[mine] = np.interp(values[mine], knots, own.get(relation, pooled))

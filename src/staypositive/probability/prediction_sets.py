@@ -21,14 +21,10 @@ from staypositive.models import RowMoments, Scorer
 from staypositive.probability.null_distribution import SIDES, Floats, Ints
 from staypositive.typed import fits
 
-SCORES = 2**31
-"""Scores computed at most to fit, beyond those of 1,000 facts."""
-PIECE = 2**24
-"""Scores held at once."""
-ENOUGH = 100
-"""Held-out facts from which a relation has thresholds of its own."""
-ROUNDING = 1e-9
-"""The largest difference of two values, relative to 1, that counts as rounding."""
+SCORES = 2**31  # computed at most to fit, beyond those of 1,000 facts
+PIECE = 2**24  # scores held at once
+ENOUGH = 100  # held-out facts from which a relation has thresholds of its own
+ROUNDING = 1e-9  # the largest difference of two values, relative to 1, that counts as rounding
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,6 @@ class Conformal:
 
     @classmethod
     def fit(cls, scorer: Scorer, facts: Ints) -> Conformal:
-        """Score both sides of held-out facts."""
         if len(facts) < 10:
             raise InputError(f"prediction sets need at least 10 held-out facts, and there are {len(facts)}")
         nonconformity = Nonconformity(scorer)
@@ -93,8 +88,7 @@ class Nonconformity:
         """Return the nonconformity of each fact's own answer on one side."""
         pieces = torch.as_tensor(facts, device=self.scorer.device).split(max(1, PIECE // self.scorer.n_entities))
         found = [self.of_all(piece, side).gather(1, piece[:, [SIDES[side]]])[:, 0] for piece in pieces]
-        values: Floats = torch.cat(found).double().cpu().numpy()
-        return values
+        return np.asarray(torch.cat(found).cpu().numpy(), dtype=np.float64)
 
     @torch.no_grad()
     def of_all(self, facts: Tensor, side: str) -> Tensor:

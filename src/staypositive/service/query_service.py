@@ -263,7 +263,7 @@ class QueryService:
             self.predictor, min_probability=asked.min_probability, prior=asked.prior, relations=wanted,
             most=asked.top, progress=limits.stop_if_late,
         )  # fmt: skip
-        best = reduce(lambda before, now: before.merged(now, asked.top), found, inference.Discovery.nothing(-1))
+        best = reduce(lambda before, now: before.merged(now, most=asked.top), found, inference.Discovery.nothing(-1))
         triples = self._records(best.triples, best.scores, self._shift(asked.prior))
         return s.Triples(prior=self.prior(asked.prior), triples=triples)
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from staypositive.graph import KnowledgeGraph
-from staypositive.inference import Discovery, Predictor
-from staypositive.inference.discovery import PIECE, likely_by_score, only_new, pairs_of
+from staypositive.inference import Discovery, Predictor, is_new, likely_by_score, pairs_of
+from staypositive.inference.discovery import PIECE
 from staypositive.models import BilinearModel, Scorer, evaluating
 from staypositive.sharded.ranking import ask_everywhere
 from staypositive.sharded.rows import send_to_first
@@ -45,7 +45,7 @@ def discover_sharded(
             rows, columns = np.divmod(places, max(1, len(own)))
             ids = part.cpu().numpy()[rows], np.full(len(rows), relation), own.cpu().numpy()[columns]
             found = Discovery(relation, np.column_stack(ids), points, logits)
-            best = best.merged(only_new(found, predictor, loops), most)
+            best = best.merged(found.select(is_new(predictor, found.triples, loops)), most=most)
         yield _of_all(world, best, most)
         if progress is not None:
             progress(1)
@@ -57,4 +57,4 @@ def _of_all(world: World, own: Discovery, most: int | None) -> Discovery:
         send_to_first(world, "discovery", torch.from_numpy(part).to(world.device)).cpu().numpy()
         for part in (own.triples, own.scores, own.logits)
     )
-    return Discovery.nothing(own.relation).merged(Discovery(own.relation, *parts), most)
+    return Discovery.nothing(own.relation).merged(Discovery(own.relation, *parts), most=most)

@@ -102,4 +102,4 @@ def ask_everywhere(world: World, scorer: Scorer, given: Tensor, relations: Tenso
     """Return the queries about some entities' tails, or heads, to every process alike; each has its own rows."""
     asker = scorer.with_entity_rows(fetch_everywhere(world, scorer.entity_rows, given))
     each = torch.arange(len(given), device=given.device)
-    return asker.tail_queries(each, relations) if is_tail else asker.head_queries(relations, each)
+    return asker.queries(torch.stack([each, relations, each], dim=1), "tail" if is_tail else "head")

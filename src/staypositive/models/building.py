@@ -1,8 +1,4 @@
-"""An ensemble of trained models: the weighted sum of bilinear models is a bilinear model.
-
-Rows are the members' rows side by side, and so are queries. All that is derived from queries (ranks, sums over all
-triples, moments, z-scores, prediction sets) holds for the sum as it does for one.
-"""
+"""Models built by name, and ensembles of trained ones: a weighted sum of bilinear models is a bilinear model."""
 
 from __future__ import annotations
 
@@ -14,17 +10,46 @@ import torch
 from torch import Tensor, nn
 
 from staypositive.errors import SettingError
-from staypositive.models.contract import BilinearModel
+from staypositive.models.block import TABLES, BlockModel, Table
+from staypositive.models.contract import BilinearModel, ModelOptions
+from staypositive.models.hole import HolE
+from staypositive.models.rescal import Ntn, Rescal, Tucker
+from staypositive.models.transe import TransE
 
+MODELS: dict[str, Table | Callable[..., BilinearModel]] = {
+    **TABLES, "rescal": Rescal, "hole": HolE, "ntn": Ntn, "tucker": Tucker, "transe": TransE
+}  # fmt: skip
+"""Every model by its name: a block model's table of terms, or a class. A new entry is a new model everywhere."""
 ENSEMBLE = "ensemble"
 MOST_WEIGHT = 1e6
 
 
-class Ensemble(BilinearModel):
-    """φ = Σ weight · φ of each member. Made by `combine` of trained models, not trained itself.
+def build_model(name: str, n_entities: int, n_relations: int, dim: int, **settings: Any) -> BilinearModel:
+    """Build a model by name, with weights still zero: `initialise` draws them.
 
-    `members` says each member's `model`, `weight`, and what else builds it; `build` is what builds it. The tables are
-    the members' side by side; a member itself holds only the tables that its relations share.
+    >>> build_model("complex", n_entities=10, n_relations=2, dim=8).entities.shape
+    torch.Size([10, 16])
+    """
+    kind = Ensemble if name == ENSEMBLE else MODELS.get(name)
+    if kind is None:
+        raise SettingError(f"expected a model among {', '.join(MODELS)}, got {name!r}")
+    if isinstance(kind, Table):
+        return BlockModel(n_entities, n_relations, dim, table=kind, **settings)
+    return kind(n_entities, n_relations, dim, **settings)
+
+
+def options_class(name: str) -> type[ModelOptions]:
+    """Return the class that holds a model's own options."""
+    found: type[ModelOptions] = getattr(MODELS.get(name), "options", ModelOptions)
+    return found
+
+
+class Ensemble(BilinearModel):
+    """φ = Σ weight · φ of each member. Made by `combine_models` of trained models, not trained itself.
+
+    `members` says each member's `model`, `weight`, and what else builds it. Rows, queries and tables are the members'
+    side by side, so all that is derived from queries holds for the sum as it does for one model. A member itself
+    holds only the tables that its relations share.
     """
 
     def __init__(
@@ -34,12 +59,11 @@ class Ensemble(BilinearModel):
         dim: int,
         *,
         members: Sequence[Mapping[str, Any]],
-        build: Callable[..., BilinearModel],
         **settings: Any,
     ) -> None:
         if not members:
             raise SettingError("an ensemble needs members")
-        built = [_without_tables(build, **member) for member in members]
+        built = [_without_tables(**member) for member in members]
         self.weights = [member["weight"] for member in members]  # before the parent asks for widths
         if not all(type(weight) in (int, float) and 0 < weight <= MOST_WEIGHT for weight in self.weights):
             raise SettingError(f"members' weights are positive numbers up to {MOST_WEIGHT:g}, got {self.weights}")
@@ -117,39 +141,35 @@ class Ensemble(BilinearModel):
         return torch.cat([weight * query for weight, query in found], dim=-1)
 
 
-def _without_tables(
-    build: Callable[..., BilinearModel], *, model: str, weight: float, **settings: Any
-) -> BilinearModel:
+def _without_tables(model: str, weight: float, **settings: Any) -> BilinearModel:
     """Return a member without its own tables, for what it does with rows."""
     if model == ENSEMBLE:
         raise SettingError("an ensemble cannot be a member of another; name its members")
-    member = build(model, 1, 1, **settings)
+    member = build_model(model, 1, 1, **settings)
     del member.entities, member.relations
     return member
 
 
 @torch.no_grad()
-def combine(
+def combine_models(
     models: Sequence[BilinearModel],
     names: Sequence[str],
-    weights: Sequence[float],
-    backward_weight: float,
-    build: Callable[..., BilinearModel],
+    weights: Sequence[float] | None = None,
+    backward_weight: float = 0.0,
 ) -> BilinearModel:
-    """Return models of the same entities and relations as one, each by its name and weight."""
+    """Return models of the same entities and relations as one, each by its name and weight, by default 1."""
     if not models:
         raise SettingError("an ensemble takes models, and there are none")
+    weights = [1.0] * len(models) if weights is None else weights
     first, sizes = models[0], {(model.n_entities, model.n_relations) for model in models}
     if len(sizes) > 1:
         raise SettingError("models of one ensemble have the same entities and relations")
     members = []
     for model, name, weight in zip(models, names, weights, strict=True):
-        own = model.settings()
-        own.pop("backward_weight", None)  # the ensemble has one of its own
-        del own["n_entities"], own["n_relations"]
+        of_all = ("n_entities", "n_relations", "backward_weight")  # the ensemble's own
+        own = {key: value for key, value in model.settings().items() if key not in of_all}
         members.append({"model": name, "weight": float(weight), **own})
-    ensemble = build(
-        ENSEMBLE,
+    ensemble = Ensemble(
         first.n_entities,
         first.n_relations,
         sum(model.dim for model in models),
@@ -159,7 +179,6 @@ def combine(
         backward_weight=backward_weight,
         prior_score=sum(weight * model.prior_score for model, weight in zip(models, weights, strict=True)),
     ).to(first.entities)
-    assert isinstance(ensemble, Ensemble)
     for model, name, member in zip(models, names, ensemble.members, strict=True):
         if type(model) is not type(member) or getattr(model, "table", None) != getattr(member, "table", None):
             raise SettingError(f"a model of the ensemble is said to be {name}, and is not")
