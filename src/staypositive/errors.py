@@ -17,6 +17,7 @@ what came, and what to do next.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any
@@ -78,3 +79,12 @@ class ShortOfMemoryError(StayPositiveError, MemoryError):
 
 class RunError(StayPositiveError):
     """The folder of a run or a checkpoint cannot be read or written: the message says which file, and why."""
+
+
+def import_optional(module: str, what: str, extra: str) -> Any:
+    """Return a library that only an extra brings; an error says that `what` needs it, and how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        library = module.partition(".")[0]
+        raise InputError(f"{what} needs {library}: pip install 'staypositive[{extra}]'") from None
