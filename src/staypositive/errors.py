@@ -18,6 +18,7 @@ what came, and what to do next.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -100,3 +101,12 @@ def advising(doing: str, advice: str) -> Iterator[None]:
         if isinstance(error, ShortOfMemoryError) or not ran_out_of_memory(error):
             raise
         raise ShortOfMemoryError(f"memory ran out while {doing}; {advice}") from error
+
+
+def import_optional(module: str, what: str, extra: str) -> Any:
+    """Return a library that only an extra brings; an error says that `what` needs it, and how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        library = module.partition(".")[0]
+        raise InputError(f"{what} needs {library}: pip install 'staypositive[{extra}]'") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from staypositive.graph.knowledge_graph import KnowledgeGraph, Split, Vocabulary
 from staypositive.graph.labelled import LabelledTriples, require_facts
 from staypositive.graph.readers import is_table, read_table, read_triples
 
-Facts = str | os.PathLike[str] | LabelledTriples | Iterable[tuple[str, str, str]]
+Facts = str | os.PathLike[str] | LabelledTriples | Iterable[Any]
 """A file of triples, what `read_triples` read from one, or triples by label: a list of them, or a table."""
 
 

@@ -182,13 +182,9 @@ class KnowledgeGraph:
 
     @classmethod
     def from_arrays(
-        cls,
-        name: str,
-        labels: tuple[Iterable[str], Iterable[str]],
-        arrays: Mapping[str, NDArray[Any]],
-        sources: Iterable[Mapping[str, Any]],
-        notes: Iterable[str],
-    ) -> KnowledgeGraph:
+        cls, name: str, labels: tuple[Iterable[str], Iterable[str]], arrays: Mapping[str, NDArray[Any]],
+        sources: Iterable[Mapping[str, Any]], notes: Iterable[str],
+    ) -> KnowledgeGraph:  # fmt: skip
         """Rebuild a graph from its `arrays`; `labels` are those of entities and of relations."""
         train, valid, test = (
             Split(arrays[split], arrays.get(f"{split}_labels"), arrays.get(f"{split}_weights")) for split in SPLITS
@@ -219,11 +215,9 @@ class KnowledgeGraph:
 
 
 def encode(
-    name: str,
-    columns: Mapping[str, Columns],
-    labels: Mapping[str, NDArray[np.int8] | None],
+    name: str, columns: Mapping[str, Columns], labels: Mapping[str, NDArray[np.int8] | None],
     sources: Sequence[Source] = (),
-) -> KnowledgeGraph:
+) -> KnowledgeGraph:  # fmt: skip
     return assemble(name, {split: from_columns(part, labels.get(split)) for split, part in columns.items()}, sources)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Vocabulary
 
 FEW_RELATIONS, NEARLY, FACTS_EACH = 5, 0.8, 10
-"""Relations are too many from so many on, from this share of the entities, and with fewer facts than this each."""
+"""Relations are too many from this number and this share of the entities on, with fewer facts than this each."""
 
 
 @dataclass(frozen=True)

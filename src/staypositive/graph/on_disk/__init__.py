@@ -70,8 +70,9 @@ def ingest(
         sizes = reading.number()
         counts = sizes._asdict() | sort(job, encode(job, sizes), sizes, hold_out)
         counts["copies_dropped"] = reading.rows - sum(counts[split] for split in ("train", "valid", "test"))
-        are_numbers = reading.numbers is not None
-        write_manifest(folder, name or Path(out).resolve().name, counts, reading.sources, are_numbers)
+        labels = "text" if reading.numbers is None else "numbers"
+        about = {"name": name or Path(out).resolve().name, "labels": labels, "counts": counts}
+        write_manifest(folder, about, reading.sources)
     return open_streamed(out)
 
 

@@ -75,19 +75,12 @@ def new_folder(out: Path, force: bool) -> Iterator[Path]:
         raise
 
 
-def write_manifest(
-    folder: Path, name: str, counts: dict[str, int], sources: Sequence[Source], are_numbers: bool
-) -> None:
+def write_manifest(folder: Path, about: dict[str, Any], sources: Sequence[Source]) -> None:
     """Name every file with its size and hash; the fingerprint is a hash of those, whatever the shards were."""
     files = {path.name: entry_of(path) for path in sorted(folder.iterdir()) if path.name != MARK}
-    about = {
-        "name": name,
-        "fingerprint": sha256_bytes(to_json({name: entry["sha256"] for name, entry in files.items()})),
-        "labels": "numbers" if are_numbers else "text",
-        "counts": counts,
-        "sources": [vars(source) for source in sources],
-    }
-    STREAMED.seal(folder, files, about)
+    fingerprint = sha256_bytes(to_json({name: entry["sha256"] for name, entry in files.items()}))
+    stated = {"fingerprint": fingerprint, "sources": [vars(source) for source in sources]}
+    STREAMED.seal(folder, files, about | stated)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -156,17 +149,12 @@ def open_streamed(folder: str | os.PathLike[str]) -> StreamedGraph:
 
     try:
         valid, test = (Split(np.load(folder / f"{name}.npy", allow_pickle=False)) for name in ("valid", "test"))
+        vocabularies = vocabulary("entity", counts["entities"]), vocabulary("relation", counts["relations"])
+        sources = tuple(Source(**source) for source in manifest["sources"])
+        about = {name: counts[name] for name in ("copies_dropped", "unused_entities", "unused_relations")}
+        train, sha256 = StreamedSplit(folder / "train.npy"), manifest["fingerprint"]
         graph = StreamedGraph(
-            manifest["name"],
-            vocabulary("entity", counts["entities"]),
-            vocabulary("relation", counts["relations"]),
-            StreamedSplit(folder / "train.npy"),
-            valid,
-            test,
-            tuple(Source(**source) for source in manifest["sources"]),
-            folder=folder,
-            sha256=manifest["fingerprint"],
-            about={name: counts[name] for name in ("copies_dropped", "unused_entities", "unused_relations")},
+            manifest["name"], *vocabularies, train, valid, test, sources, folder=folder, sha256=sha256, about=about
         )
         for name in SPLITS:
             _require_ids(graph, StoredArray(folder / f"{name}.npy"), name)

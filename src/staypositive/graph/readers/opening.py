@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from staypositive.errors import DataError, InputError
+from staypositive.errors import DataError, import_optional
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 PACKED = (".gz", ".zst")  # endings of packed files; what is packed is seen by the first bytes, whatever the name
@@ -89,10 +89,7 @@ class Opened:
         if self.packing == "gzip":
             return gzip.GzipFile(fileobj=stream)
         if self.packing == "zstd":
-            try:
-                import zstandard
-            except ModuleNotFoundError:
-                raise InputError(f"{self.path}: zstd needs zstandard: pip install 'staypositive[zstd]'") from None
+            zstandard = import_optional("zstandard", f"{self.path}: zstd", "zstd")
             return _Zstd(stream, zstandard.ZstdDecompressor())
         return stream
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from staypositive.errors import DataError, InputError
+from staypositive.errors import DataError, import_optional
 from staypositive.graph.labelled import Encoder, LabelledTriples, Place
 from staypositive.graph.readers.columns import TableOptions
 from staypositive.graph.readers.opening import Opened, opened, plain_suffix
@@ -126,11 +126,7 @@ def _shortened(ids: dict[str, int], prefixes: Mapping[str, str]) -> dict[str, in
 
 
 def import_pyoxigraph() -> Any:
-    try:
-        import pyoxigraph
-    except ModuleNotFoundError:
-        raise InputError("RDF needs pyoxigraph: pip install 'staypositive[rdf]'") from None
-    return pyoxigraph
+    return import_optional("pyoxigraph", "RDF", "rdf")
 
 
 def read_rdf(path: Path, options: TableOptions, terms: RdfTerms, scope: str = "") -> LabelledTriples:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from staypositive.errors import DataError, InputError
+from staypositive.errors import DataError, InputError, import_optional
 from staypositive.files import sha256_file
 from staypositive.graph.labelled import ROLES, SKIP_HINT, Encoder, LabelledTriples, Place, require_labels
 from staypositive.graph.readers.columns import SIGNS, Places, TableOptions, describe, find_columns, folded, told
@@ -110,13 +110,10 @@ def parquet_batches(
 
     With `is_whole` all of the file is kept in memory, so a file of which few bytes stand for many rows is refused.
     """
-    try:
-        import pyarrow.parquet
-    except ModuleNotFoundError:
-        raise InputError("Parquet needs pyarrow: pip install 'staypositive[parquet]'") from None
+    parquet = import_optional("pyarrow.parquet", "Parquet", "parquet")
     try:
         packed = path.stat().st_size  # whose errors are plainer than pyarrow's
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path) as file:
             if is_whole:
                 stated = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
                 require_modest(path, packed, max(sum(stated), 12 * file.metadata.num_rows))
@@ -140,15 +137,10 @@ def parquet_batches(
 
 
 def add_rows(
-    encoder: Encoder,
-    triple: Sequence[Sequence[str | None]],
-    extra: Sequence[Sequence[Any] | None],
-    lines: Sequence[int],
-    options: TableOptions,
-    where: str = "as a label",
-    hint: str = "",
-) -> None:
-    """Take rows: the columns of head, relation and tail, and those of label and confidence, where there are any."""
+    encoder: Encoder, triple: Sequence[Sequence[str | None]], extra: Sequence[Sequence[Any] | None],
+    lines: Sequence[int], options: TableOptions, where: str = "as a label", hint: str = "",
+) -> None:  # fmt: skip
+    """Add rows: the columns of head, relation and tail, and those of label and confidence, where there are any."""
     (label, confidence), kept = extra, options.kept(triple)
     if kept is not None:
         encoder.left_out += len(kept) - sum(kept)
