@@ -40,7 +40,7 @@ class NegativeSampling(Objective):
     }
 
     negatives: int = option(1, "negative ratio n: corruptions drawn for each fact", least=1)
-    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch", least=0)
+    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once per epoch", least=0)
 
     @property
     def statistic(self) -> Statistic:

@@ -119,6 +119,10 @@ class Objective(ABC):
     """Whether its terms are means over the batch, rather than sums."""
     has_log_odds: ClassVar[bool] = True
     """Whether its loss reads φ + ψ as log-odds, so that the prior score ψ has a meaning."""
+    target_score: ClassVar[float | None] = None
+    """The score that facts are trained towards, where the loss states one."""
+    averaged_options: ClassVar[tuple[str, ...]] = ()
+    """Options of which an ensemble has the mean of its members', by weight."""
     statistic_terms: ClassVar[frozenset[str]] = frozenset()
     """Its terms that depend on the statistic alone: of several processes, each computes the same."""
     search_space: ClassVar[dict[str, Any]] = {"learning_rate": {"low": 0.03, "high": 1.0, "log": True}}
@@ -153,6 +157,11 @@ class Objective(ABC):
     def is_reciprocal(self) -> bool:
         """Whether each fact is learnt from backwards too, as (t, r + |R|, h)."""
         return False
+
+    @property
+    def weight_per_triple(self) -> float | None:
+        """The weight w0 of a triple that is no fact, where the loss gives each the same relative to each fact."""
+        return None
 
     @property
     def negatives_per_fact(self) -> int:

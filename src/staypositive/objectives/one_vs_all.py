@@ -23,7 +23,7 @@ class OneVsAll(Objective):
 
     With `reciprocal` a head is asked for as the tail of the fact read backwards, by a relation row of its own.
 
-    Nothing is drawn, but every entity is scored for every fact: O(|E|·d) a fact. Dropout acts on the query, so that
+    Nothing is drawn, but every entity is scored for every fact: O(|E|·d) per fact. Dropout acts on the query, so that
     one mask serves all candidates.
     """
 
@@ -38,7 +38,7 @@ class OneVsAll(Objective):
         "n3": {"low": 1e-4, "high": 0.1, "log": True},
     }
 
-    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch", least=0)
+    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once per epoch", least=0)
     n3: float = option(0.0, "weight of the N3 penalty on the facts' rows", least=0)
     reciprocal: bool = option(
         False, "learn each fact backwards too, in place of asking for heads", choices=(True, False)

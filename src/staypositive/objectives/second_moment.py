@@ -44,6 +44,8 @@ class SecondMoment(Objective):
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10, monitor="mrr")
     averages: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = False
+    target_score: ClassVar[float] = 1.0
+    averaged_options: ClassVar[tuple[str, ...]] = ("unobserved_weight",)
     statistic = Statistic.GRAM
     search_space: ClassVar[dict[str, Any]] = {
         "learning_rate": {"low": 0.03, "high": 0.3, "log": True},
@@ -67,7 +69,7 @@ class SecondMoment(Objective):
         applies=Applies("reciprocal=False (--no-reciprocal)", "reciprocal", lambda own: not own.reciprocal),
     )
     weighting: str = option(
-        "triple", "a query counts once a fact, once in all, or all triples weigh alike", choices=WEIGHTINGS
+        "triple", "a query counts once per fact, once in all, or all triples weigh alike", choices=WEIGHTINGS
     )
     relation_power: float = option(
         0.0, "facts weigh (number of facts of their relation)^-this, with mean 1", least=-10, most=10
@@ -102,6 +104,10 @@ class SecondMoment(Objective):
     @property
     def is_reciprocal(self) -> bool:
         return self.reciprocal
+
+    @property
+    def weight_per_triple(self) -> float | None:
+        return self.unobserved_weight if self.weighting == "triple" else None
 
     def preferred_calibrator(self, labels: int, facts: int) -> str | None:
         """Return one that compares a score with its null distribution: scores of this objective are no log-odds."""

@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit, prange
 
 BLOCKS = 32
-"""Partial sums are always taken over so many blocks, whatever the number of threads."""
+"""Partial sums are always taken over this number of blocks, whatever the number of threads."""
 
 _OPTIONS: dict[str, Any] = {
     "cache": True,

@@ -35,7 +35,7 @@ class _Table:
             self.count = self.count_all
 
     def reserve(self, rows: int) -> None:
-        """Make room for a step of so many distinct rows."""
+        """Make room for a step of this number of distinct rows."""
         rows = min(rows, self.count_all)
         if rows > self.capacity:
             self.capacity = rows

@@ -30,7 +30,7 @@ MOST_EXAMPLES = 2**24
 PROGRAMS = 4096
 """How many programs share out the rows of a step, over all runs."""
 LARGE_STEP = 8192
-"""From so many examples a run, programs of `examples` take twice as many: measured on an H200."""
+"""From this number of examples per run on, programs of `examples` take twice as many: measured on an H200."""
 
 
 @dataclass(frozen=True)

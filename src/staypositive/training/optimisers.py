@@ -66,7 +66,7 @@ class RowOptimiser(ABC):
 class AdaGrad(RowOptimiser):
     """Duchi et al. 2011: w ← w − lr · g / (√Σg² + ε), Σg² starting from `accumulator`.
 
-    `rowwise` keeps one sum a row, of the mean of g² over the row: half the memory, and a quarter less to move.
+    `rowwise` keeps one sum per row, of the mean of g² over the row: half the memory, and a quarter less to move.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Adam(RowOptimiser):
 
 
 def rounding_bits(key: Tensor, salt: int, rows: Tensor, columns: int) -> Tensor:
-    """Return 16 random bits an entry, shape (rows, columns), by the global number of its row."""
+    """Return 16 random bits per entry, shape (rows, columns), by the global number of its row."""
     row_keys = mix_all(mix_all(key + (salt + 2) * GOLDEN) + rows)
     return mix_all(row_keys[:, None] + torch.arange(columns, device=rows.device) * GOLDEN) & 0xFFFF
 

@@ -49,7 +49,7 @@ class StepPlan:
         return self.rows[table] if self.all_rows else min(mentions, self.rows[table])
 
     def fill(self, plan: int, facts: Tensor, steps_before: Tensor) -> None:
-        """Plan the steps through these facts, shape (n, 3), after so many others; the last step may be short."""
+        """Plan the steps through these facts, shape (n, 3), after a number of others; the last step may be short."""
         full, rest = divmod(len(facts), self.batch_size)
         steps = full + bool(rest)
         numbers = steps_before + torch.arange(steps, device=facts.device)

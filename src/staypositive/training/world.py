@@ -61,7 +61,7 @@ class World:
         return tensor
 
     def exchange(self, purpose: str, rows: Tensor, sends: list[int], receives: list[int]) -> Tensor:
-        """Send so many of the rows to each process, in order, and return what they sent, in order of sender."""
+        """Send a number of the rows to each process, in order, and return what they sent, in order of sender."""
         others = len(rows) - sends[self.rank]
         self.sent[purpose] += others * rows[:1].nbytes if len(rows) else 0
         found = rows.new_empty(sum(receives), *rows.shape[1:])

@@ -10,9 +10,21 @@ from typing import Any
 
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
-from staypositive.reports.charts import Point, Series, dot_chart, line_chart
-from staypositive.reports.html import Html, figure, join, number, percent, section, table, tag
-from staypositive.reports.report import page
+from staypositive.reports import (
+    Html,
+    Point,
+    Series,
+    dot_chart,
+    figure,
+    join,
+    line_chart,
+    number,
+    page,
+    percent,
+    section,
+    table,
+    tag,
+)  # fmt: skip
 from staypositive.run import train_command
 from staypositive.training import MONITORS
 from staypositive.tuning.search import Tuned, optuna, trials_of

@@ -14,8 +14,14 @@ from pathlib import Path
 
 from staypositive.errors import SettingError
 from staypositive.graph.on_disk.encoding import encode, sort
-from staypositive.graph.on_disk.folder import MANIFEST, new_folder, require_kernels, write_manifest
-from staypositive.graph.on_disk.graph import StreamedGraph, StreamedSplit, open_streamed
+from staypositive.graph.on_disk.graph import (
+    MANIFEST,
+    StreamedGraph,
+    StreamedSplit,
+    new_folder,
+    open_streamed,
+    write_manifest,
+)  # fmt: skip
 from staypositive.graph.on_disk.reading import Reading
 from staypositive.graph.on_disk.shards import find_shards
 from staypositive.graph.on_disk.storage import Job, Progress, StoredArray, silent
@@ -52,7 +58,6 @@ def ingest(
     drawn by hash, unless train would lose an entity or relation by it. The folder appears whole or not at all.
     `header`, `columns`, `skip_blank` and `na` are as in `load_graph`, and apply to each shard of text or Parquet.
     """
-    require_kernels()
     options = TableOptions.of(header, columns, skip_blank, na)
     if memory < LEAST_MEMORY:
         raise SettingError(f"memory must be at least {LEAST_MEMORY >> 20} MB, got {memory >> 20} MB")
