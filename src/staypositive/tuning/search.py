@@ -107,11 +107,10 @@ class Tuned:
     study: Any
     space: Space
     monitor: str
-    finished: int
 
-    def trials(self, *states: str) -> list[Any]:
-        """Return the trials in some states, such as `COMPLETE` and `PRUNED`, or all."""
-        return _trials(self.study, *states)
+    @property
+    def finished(self) -> int:
+        return len(trials_of(self.study, "COMPLETE", "PRUNED"))
 
     @property
     def settings(self) -> Settings:
@@ -157,9 +156,8 @@ def tune(
         _give_up_dead(opened)
         _enqueue(opened, grid or [])
     wanted = (trials or 50) if grid is None else min(trials or len(grid), len(grid))
-    _work(search, max(0, wanted - _finished(opened)), jobs, progress)
-    opened = search.load()
-    return Tuned(opened, space, search.monitor, _finished(opened))
+    _work(search, max(0, wanted - Tuned(opened, space, search.monitor).finished), jobs, progress)
+    return Tuned(search.load(), space, search.monitor)
 
 
 def _work(search: Search, trials: int, jobs: int, progress: Callable[[int], Any] | None) -> None:
@@ -244,18 +242,15 @@ def _opened(search: Search, sampler: str) -> Any:
     return found
 
 
-def _trials(study: Any, *states: str) -> list[Any]:
+def trials_of(study: Any, *states: str) -> list[Any]:
+    """Return the trials in some states, such as `COMPLETE` and `PRUNED`, or all."""
     wanted = tuple(optuna().trial.TrialState[state] for state in states)
     return list(study.get_trials(deepcopy=False, states=wanted or None))
 
 
-def _finished(study: Any) -> int:
-    return len(_trials(study, "COMPLETE", "PRUNED"))
-
-
 def _enqueue(study: Any, grid: list[dict[str, Any]]) -> None:
     """Queue what is neither done, nor being done, nor waiting."""
-    trials = _trials(study, "COMPLETE", "PRUNED", "RUNNING", "WAITING")
+    trials = trials_of(study, "COMPLETE", "PRUNED", "RUNNING", "WAITING")
     taken = [trial.system_attrs.get("fixed_params") or trial.params for trial in trials]
     for point in grid:
         if point not in taken:
@@ -264,7 +259,7 @@ def _enqueue(study: Any, grid: list[dict[str, Any]]) -> None:
 
 def _give_up_dead(study: Any) -> None:
     """Fail the trials whose process on this machine is gone, and queue their settings again."""
-    for trial in _trials(study, "RUNNING"):
+    for trial in trials_of(study, "RUNNING"):
         host, _, number = trial.user_attrs.get("worker", "").rpartition(":")
         if host == socket.gethostname() and not _is_alive(int(number)):
             study.tell(trial.number, state=optuna().trial.TrialState.FAIL)
