@@ -9,8 +9,7 @@ import logging
 from pathlib import Path
 
 import staypositive as sp
-from staypositive.cli.console import Console
-from staypositive.cli.tables import evaluation_tables
+from staypositive.cli.console import Console, evaluation_tables
 
 QUESTIONS = (
     ("Germany", "borders", 12),

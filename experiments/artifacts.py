@@ -185,7 +185,7 @@ def background_artifact(graph: KnowledgeGraph, model: BilinearModel, about: dict
     for name, split in (("valid", graph.valid), ("test", graph.test)):
         arrays |= _arrays_of(background.features(split.triples), name)
         arrays[f"{name}_signs"] = split.signs.astype(np.int8)
-    rivals = background.rivals(graph.valid.facts)
+    rivals = background.candidates_in_range(graph.valid.facts)
     if len(rivals):
         arrays |= {name: values for name, values in _arrays_of(rivals, "rivals").items() if "scores" not in name}
     return Artifact(about, arrays).packed({})

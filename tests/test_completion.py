@@ -18,8 +18,7 @@ from staypositive import completion
 from staypositive.__main__ import main
 from staypositive.cli import app
 from staypositive.graph.catalogue import cache_folder
-from staypositive.run.folder import MANIFEST
-from staypositive.run.packaged import find_run
+from staypositive.run.folder import MANIFEST, find_run
 
 Ask = Callable[[str], list[str]]
 

@@ -33,7 +33,7 @@ import typer
 
 import staypositive as sp
 from experiments.context import ExperimentContext
-from staypositive.run.packaged import find_run
+from staypositive.run.folder import find_run
 
 PATIENCE = 10.0
 """The service's own limit on a request, short so that many slow ones come to their end."""

@@ -91,7 +91,7 @@ def _models(
     starts: dict[Any, BilinearModel] = {}
     for i in group:
         one = settings[i]
-        start = (one.model, one.dim, one.slices, one.seed, one.init_scale, one.objective.defaults.init_scale)
+        start = (one.model, one.dim, one.model_options, one.seed, one.init_scale, one.objective.defaults.init_scale)
         if start not in starts:
             starts[start] = new_model(graph, one).to(device)
         with device:
@@ -134,9 +134,7 @@ def _train_group(
         nonlocal left
         progress(len(active))
         left += schedule.epochs * (len(runs) if epoch == 1 else 0) - len(active)
-        places = [place for place, run in enumerate(active) if not run.stopped]
-        best = sorted(places, key=lambda place: active[place].best_value, reverse=True)
-        return best[math.ceil(shares.get(epoch, 1.0) * len(runs)) :]
+        return beyond_best(active, math.ceil(shares.get(epoch, 1.0) * len(runs)))
 
     train_engine(
         engine, schedule.epochs, runs=runs, validate=validate, validate_every=schedule.validate_every,
@@ -144,6 +142,12 @@ def _train_group(
     )  # fmt: skip
     progress(left)
     return runs
+
+
+def beyond_best(active: Sequence[RunInTraining], count: int) -> list[int]:
+    """Return the places of the runs that have not ended and are not among the `count` best of them, best first."""
+    places = [place for place, run in enumerate(active) if not run.stopped]
+    return sorted(places, key=lambda place: active[place].best_value, reverse=True)[count:]
 
 
 def _outcome(settings: Settings, run: RunInTraining) -> Outcome:

@@ -37,7 +37,7 @@ from staypositive.evaluation import RankingTask, ranking_metrics
 from staypositive.graph import KnowledgeGraph, Split
 from staypositive.inference import Predictor
 from staypositive.inference.prediction_sets import measure_prediction_sets
-from staypositive.models import JOINED, BilinearModel, Scorer, build_model
+from staypositive.models import ENSEMBLE, BilinearModel, Scorer, build_model
 from staypositive.probability import Conformal
 from staypositive.run import new_model, training_task
 from staypositive.run.ensembles import choose_weights, joined_model
@@ -183,7 +183,7 @@ class Job:
             said |= {"backward": choice.backward_weight, "alone": [round(value, 4) for value in choice.alone]}
             self.say(said | {f"valid_{self.choose}": round(choice.value, 4)})
             outcome = Outcome(
-                dataclasses.replace(self.settings[0], model=JOINED, dim=model.dim, seed=seed),
+                dataclasses.replace(self.settings[0], model=ENSEMBLE, dim=model.dim, seed=seed),
                 model,
                 epochs=max(member.epochs for member in members),
                 seconds=sum(member.seconds for member in members),
@@ -285,7 +285,8 @@ def _sets(graph: KnowledgeGraph, model: BilinearModel, about: dict[str, Any]) ->
         )
         for side, figures in found.items():
             setting = f"coverage {coverage}, {'by relation' if by_relation else 'marginal'}; {about['setting']}"
-            common = about | {"experiment": "conformal-joined" if about["model"] == JOINED else "conformal"}
+            is_ensemble = about["model"] in (ENSEMBLE, "joined")  # as older results say
+            common = about | {"experiment": "conformal-joined" if is_ensemble else "conformal"}
             common |= {"setting": setting, "split": "test", "side": side}
             rows += [common | {"metric": name, "value": value} for name, value in figures.items()]
     return rows

@@ -145,7 +145,7 @@ def counting() -> None:
     """What a request costs to be counted and timed."""
     from prometheus_client import CollectorRegistry, Counter, Histogram
 
-    from staypositive.service.metrics import BOUNDS, Metrics
+    from staypositive.service.guard import BOUNDS, Metrics
 
     registry, ours = CollectorRegistry(), Metrics()
     requests = Counter("requests", "Requests.", ["path", "status"], registry=registry)

@@ -28,11 +28,10 @@ _PACKAGE = Path(__file__).parent
 _PACKAGED = _PACKAGE / "run" / "packaged"
 _RUN = "run.json"
 """Both as in the room `run`, which imports torch; a test holds them equal."""
-KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def answer() -> None:
-    """Answer from the outline, and exit."""
+    """Complete a word, or print the list of commands, and exit."""
     twin(kept_outline())(prog_name=PROGRAM)
 
 
@@ -95,7 +94,6 @@ def _cache() -> Path:
 
 
 def _state() -> str:
-    """Return a name for the package as it is: it changes when any of its code does."""
     stats = [(path, path.stat()) for path in sorted(_PACKAGE.rglob("*.py"))]
     lines = [f"{path} {stat.st_size} {stat.st_mtime_ns}" for path, stat in stats]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
@@ -120,14 +118,24 @@ def outline(app: typer.Typer) -> dict[str, Any]:
 
 
 def _parameters(function: Callable[..., Any] | None) -> list[dict[str, Any]]:
-    parameters = inspect.signature(function, eval_str=True).parameters.values() if function else ()
-    return [_parameter(one) for one in parameters if get_origin(one.annotation) is Annotated]
+    return [_parameter(one) for one in flags_of(function)] if function else []
+
+
+def flags_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function, or a class, that are flags or arguments of a command."""
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return [parameter for parameter in parameters if get_origin(parameter.annotation) is Annotated]
+
+
+def without_none(kind: Any) -> Any:
+    """Return an annotation without its `| None`."""
+    is_union = get_origin(kind) in (Union, types.UnionType)
+    return next(part for part in get_args(kind) if part is not type(None)) if is_union else kind
 
 
 def _parameter(parameter: inspect.Parameter) -> dict[str, Any]:
     kind, info = get_args(parameter.annotation)  # in Annotated, the first flag stands where a default would
-    if get_origin(kind) in (Union, types.UnionType):
-        kind = next(part for part in get_args(kind) if part is not type(None))
+    kind = without_none(kind)
     return {
         "name": parameter.name,
         "argument": isinstance(info, ArgumentInfo),
@@ -155,7 +163,8 @@ def _blank(parameters: list[dict[str, Any]]) -> Callable[..., None]:
     def blank(**_: Any) -> None: ...
 
     kinds = {one["name"]: _annotation(one) for one in parameters}
-    rebuilt = [inspect.Parameter(name, KEYWORD, default=None, annotation=kind) for name, kind in kinds.items()]
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    rebuilt = [inspect.Parameter(name, by_name, default=None, annotation=kind) for name, kind in kinds.items()]
     blank.__signature__ = inspect.Signature(rebuilt)  # type: ignore[attr-defined]
     blank.__annotations__ = kinds
     return blank

@@ -9,15 +9,18 @@ what came, and what to do next.
     │   ├── SettingError      ... an option or its value
     │   └── UnknownLabelError ... an entity or relation that the graph does not have
     ├── DownloadError         a named dataset could not be fetched or failed its checksum
-    ├── DivergedError         training met a non-finite loss; what was trained so far is kept
-    ├── StoppedError          training was asked to stop, and did after the epoch at hand
+    ├── EndedEarlyError       training ended before its last epoch; what was trained so far is kept
+    │   ├── DivergedError     ... the loss was not finite
+    │   └── StoppedError      ... it was asked to stop
     ├── ShortOfMemoryError    memory ran out; says what to make smaller
     └── RunError              a folder of a run or checkpoint is missing, damaged, in use, full or of a newer format
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
@@ -56,20 +59,20 @@ class DownloadError(StayPositiveError):
     """A dataset's file could not be fetched, or what came does not have the pinned SHA-256."""
 
 
-class DivergedError(StayPositiveError):
-    """The loss became NaN or infinite. `run` holds what was trained up to the last finite step."""
+class EndedEarlyError(StayPositiveError):
+    """Training ended before its last epoch. `run` holds what was trained up to the last epoch that ended well."""
 
     def __init__(self, message: str, run: Any = None) -> None:
         self.run = run
         super().__init__(message)
 
 
-class StoppedError(StayPositiveError):
-    """Training was asked to stop. `run` holds what was trained up to the epoch that was finished last."""
+class DivergedError(EndedEarlyError):
+    """The loss became NaN or infinite."""
 
-    def __init__(self, message: str, run: Any = None) -> None:
-        self.run = run
-        super().__init__(message)
+
+class StoppedError(EndedEarlyError):
+    """Training was asked to stop."""
 
 
 class ShortOfMemoryError(StayPositiveError, MemoryError):
@@ -78,3 +81,32 @@ class ShortOfMemoryError(StayPositiveError, MemoryError):
 
 class RunError(StayPositiveError):
     """The folder of a run or a checkpoint cannot be read or written: the message says which file, and why."""
+
+
+_OUT_OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory", "cannot allocate memory")
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory is short: Python's and numpy's, or torch's of the CPU or of CUDA."""
+    said = str(error).lower() if isinstance(error, RuntimeError) else ""
+    return isinstance(error, MemoryError) or any(saying in said for saying in _OUT_OF_MEMORY)
+
+
+@contextmanager
+def advising(doing: str, advice: str) -> Iterator[None]:
+    """Turn an error that says that memory is short into one that says what to do."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, ShortOfMemoryError) or not ran_out_of_memory(error):
+            raise
+        raise ShortOfMemoryError(f"memory ran out while {doing}; {advice}") from error
+
+
+def import_optional(module: str, what: str, extra: str) -> Any:
+    """Return a library that only an extra brings; an error says that `what` needs it, and how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        library = module.partition(".")[0]
+        raise InputError(f"{what} needs {library}: pip install 'staypositive[{extra}]'") from None

@@ -29,11 +29,6 @@ _held: dict[Path, int] = {}
 
 
 def sha256_bytes(data: bytes) -> str:
-    """Return the SHA-256 of some bytes, in hexadecimal.
-
-    >>> sha256_bytes(b"")[:12]
-    'e3b0c44298fc'
-    """
     return hashlib.sha256(data).hexdigest()
 
 
@@ -71,10 +66,7 @@ def _finite(number: str) -> float:
 
 
 def read_plain(path: Path, most: int) -> bytes:
-    """Read a file that is no pipe and no device, and not larger than it should be.
-
-    A link to a plain file is read, since some stores keep files so; its hash must be right as any other's.
-    """
+    """Read a file, or what a link leads to, that is no pipe and no device, and not larger than it should be."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -89,10 +81,7 @@ def read_plain(path: Path, most: int) -> bytes:
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> Path:
-    """Write a whole file or nothing: a temporary neighbour, flushed to disk, takes the final name at the end.
-
-    A link of that name is replaced, and what it leads to stays as it is.
-    """
+    """Write a whole file or nothing. A link of that name is replaced, and what it leads to stays as it is."""
     with replacing(Path(path)) as temporary:
         temporary.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
     return Path(path)
@@ -118,10 +107,7 @@ def replacing(path: Path, final: Callable[[], Path] | None = None) -> Iterator[P
 
 
 def open_plain(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file to change in place; a link, a pipe, a device or a file with a second name is an `OSError`.
-
-    A folder that somebody else made may hold a link under a name that is written to.
-    """
+    """Open a file to change in place; a link, a pipe, a device or a file with a second name is an `OSError`."""
     no_follow = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe without a reader would block
     if Path(path).is_symlink():
         raise OSError(errno.ELOOP, "is a link, and nothing is written through links; remove it", os.fspath(path))
@@ -141,16 +127,15 @@ def require_no_link(folder: Path) -> None:
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
     """Wait until the names in a folder are on disk, where the system can say so."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has nothing to say of folders
-            raise
-    finally:
-        os.close(handle)
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a file system that has nothing to say of folders
+                raise
+        finally:
+            os.close(handle)
 
 
 @contextmanager
@@ -158,7 +143,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Keep other writers out of a folder that exists; within, the same thread may ask for it again.
 
     The lock is the system's, on a file `.lock` that names its holder, and ends with its holder, however that dies.
-    The file alone means nothing: one left behind by a process that was killed is taken over.
+    One left behind by a process that was killed is taken over.
     """
     key, me = folder.resolve(), threading.get_ident()
     if _held.get(key) == me:

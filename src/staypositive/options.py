@@ -16,10 +16,8 @@ from staypositive.errors import SettingError
 from staypositive.typed import annotations_of, fits, misfit_of, shown
 
 T = TypeVar("T")
-LARGEST_INT = 2**31 - 1
-"""The largest whole number of an option that states no other."""
-LARGEST_FLOAT = (2 - 2**-23) * 2.0**127
-"""The largest number of an option that states no other: beyond it, 32 bits hold none."""
+LARGEST_INT, LARGEST_FLOAT = 2**31 - 1, (2 - 2**-23) * 2.0**127
+"""The largest numbers of an option that states no other: what 32 bits hold."""
 
 
 class Applies(NamedTuple):
@@ -34,7 +32,6 @@ class Applies(NamedTuple):
 
 
 _INSIDE = {"least": operator.ge, "above": operator.gt, "most": operator.le, "below": operator.lt}
-"""The ends of a range by name; `above` and `below` exclude the end itself."""
 
 
 def option(
@@ -74,16 +71,15 @@ def check_options(instance: Any, owner: str = "") -> None:
 
     Numbers of other libraries become Python's, so that every option can be written as JSON.
     """
-    wrong, kind = misfit_of(instance), instance.__class__
-    if wrong:
+    kind: Any = type(instance)
+    if wrong := misfit_of(instance):
         raise SettingError(wrong + owner)
     for field in dataclasses.fields(instance):
         value = getattr(instance, field.name)
         if isinstance(value, Real) and not isinstance(value, bool | int | float):
             value = int(value) if isinstance(value, Integral) else float(value)
             object.__setattr__(instance, field.name, value)
-        wrong = _wrong(field, annotations_of(kind)[field.name], value)
-        if wrong:
+        if wrong := _wrong(field, annotations_of(kind)[field.name], value):
             raise SettingError(f"{field.name} {wrong}, got {shown(value)}{owner}")
 
 
@@ -104,4 +100,4 @@ def _wrong(field: dataclasses.Field[Any], kind: Any, value: Any) -> str:
 
 def _end(name: str, end: float) -> str:
     words = {"least": "at least", "most": "at most"}.get(name, name)
-    return f"{words} {end:d}" if isinstance(end, int) else f"{words} {end:g}"
+    return f"{words} {end if isinstance(end, int) else format(end, 'g')}"

@@ -18,7 +18,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from staypositive.errors import RunError
 from staypositive.files import (
@@ -174,8 +174,7 @@ class FolderKind:
                     raise
 
     def files(self, folder: Path) -> Files:
-        files: Files = self.read_manifest(folder)["files"]
-        return files
+        return cast(Files, self.read_manifest(folder)["files"])
 
     def read_manifest(self, folder: Path) -> dict[str, Any]:
         """Return what the manifest says, its own hash checked; the files are not looked at."""

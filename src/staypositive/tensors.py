@@ -23,7 +23,6 @@ class Table(NamedTuple):
 
 
 def tensors_to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    """Return named tensors as a file holds them."""
     from safetensors.torch import save
 
     data: bytes = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})

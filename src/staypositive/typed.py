@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from staypositive.errors import InputError
 
@@ -20,7 +20,6 @@ NAMES: dict[Any, str] = {
     int: "a whole number", float: "a number", str: "text", bool: "true or false", Callable: "a function",
     os.PathLike: "a path", Iterable: "a list",
 }  # fmt: skip
-"""Kinds as people call them."""
 
 
 def fits(value: object, kind: Any) -> bool:
@@ -50,9 +49,8 @@ def fits(value: object, kind: Any) -> bool:
 
 
 def misfit(kind: Any, values: Mapping[str, object]) -> str:
-    """Return what is wrong with the first value that does not fit its field of a dataclass, or nothing.
+    """Return what is wrong with the first value that does not fit its dataclass's field or function's argument.
 
-    For a function the values are its arguments.
     Fields that have no value, and values that have no field, are left to the constructor.
     """
     for name, annotation in annotations_of(kind).items():
@@ -75,8 +73,7 @@ def checked(function: F) -> F:
 
     @wraps(function)
     def call(*values: Any, **named: Any) -> Any:
-        wrong = misfit(function, dict(zip(names, values, strict=False)) | named)
-        if wrong:
+        if wrong := misfit(function, dict(zip(names, values, strict=False)) | named):
             raise InputError(wrong)
         return function(*values, **named)
 
@@ -97,8 +94,7 @@ def annotations_of(kind: Any) -> dict[str, Any]:
         takes.__annotations__ = {name: text for name, text in kind.__annotations__.items() if name != "return"}
         return get_type_hints(takes)
     hints = get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(kind)]
-    return {name: hints[name] for name in names if get_origin(hints[name]) is not ClassVar}
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 def shown(value: object) -> str:

@@ -21,7 +21,8 @@ from experiments.store import COLUMNS, read_results
 from staypositive.errors import InputError, SettingError
 from staypositive.models import build_model
 from staypositive.objectives import StayPositive
-from staypositive.training import AdaGrad, autograd
+from staypositive.training import AdaGrad
+from stepping import stepped
 
 CPU = torch.device("cpu")
 
@@ -40,7 +41,7 @@ def test_the_eager_yardstick_takes_our_steps(name: str) -> None:
     model.initialise(draw)
     eager = EagerStayPositive(name, model.entities.data, model.relations.data, penalty=0.1 / 4, learning_rate=0.1)
     tables = {"entities": model.entities.data, "relations": model.relations.data}
-    engine = autograd(model, StayPositive(), AdaGrad(tables, 0.1), facts, 10, 0)
+    engine = stepped("autograd", model, StayPositive(), AdaGrad(tables, 0.1), facts, 10, 0)
     for batch in facts.split(10):
         terms = engine.step(batch)
         torch.testing.assert_close(eager.step(batch), terms["facts"] + terms["penalty"])

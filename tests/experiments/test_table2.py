@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from experiments.paper.ablations import (
     variants,
 )
 from experiments.paper.figure1 import density, plot_figure1, reliability
-from experiments.paper.packed_runs import Outcome, Schedule, _best_of, train_runs
+from experiments.paper.packed_runs import Schedule, beyond_best, train_runs
 from experiments.paper.paper import Cell, Paper, load_paper
 from experiments.paper.table2 import (
     best_places,
@@ -41,7 +42,7 @@ from experiments.paper.table2 import (
 from experiments.store import OF_FIGURE, add_rows, read_results
 from staypositive.errors import DataError, InputError
 from staypositive.graph import Split
-from staypositive.models import Scorer, build_model
+from staypositive.models import Scorer
 from staypositive.run.fitting import new_model
 from staypositive.run.measuring import validation_measure
 from staypositive.run.settings import make_settings
@@ -109,13 +110,10 @@ def test_a_run_that_does_not_gain_stops_and_keeps_its_best() -> None:
 
 
 def test_only_the_best_share_goes_on() -> None:
-    values = {8: 1.0, 4: 3.0, 2: 2.0, 6: 0.0}
-    active = [
-        Outcome(make_settings(dim=dim), build_model("distmult", 3, 1, dim), best_value=value)
-        for dim, value in values.items()
-    ]
-    assert _best_of(active, [0, 1, 2, 3], 2) == [1, 2]
-    assert _best_of(active, [0, 3], 1) == [0]
+    active: list[Any] = [SimpleNamespace(best_value=value, stopped="") for value in (1.0, 3.0, 2.0, 0.0)]
+    assert beyond_best(active, 2) == [0, 3]
+    active[1].stopped = active[2].stopped = "patience"
+    assert beyond_best(active, 1) == [3]
     graph = planted_graph()
     schedule = Schedule(4, 1, halvings=((2, 0.25),))
     (outcome,) = train_runs(graph, [make_settings(dim=4, batch_size=64)], schedule, validation_measure(graph), CPU)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import staypositive as sp
@@ -37,6 +38,13 @@ def test_from_a_file(planted: sp.KnowledgeGraph, tmp_path: Path) -> None:
     assert len(add_facts(planted, tmp_path / "more.csv", header=True).train) == len(planted.train) + 1
 
 
+def test_from_a_frame(planted: sp.KnowledgeGraph) -> None:
+    frame = pd.DataFrame({"tail": ["p0"], "relation": ["ally"], "head": ["new"], "year": [2020]})
+    grown = add_facts(planted, frame)
+    assert grown.entities[40] == "new"
+    assert grown.train.triples[-1].tolist() == [40, grown.relations.id("ally"), grown.entities.id("p0")]
+
+
 def test_errors_name_file_and_line(planted: sp.KnowledgeGraph, tmp_path: Path) -> None:
     path = tmp_path / "more.tsv"
     path.write_text("new\tally\tp0\nnew\talli\tp1\n", "utf-8")
@@ -45,11 +53,11 @@ def test_errors_name_file_and_line(planted: sp.KnowledgeGraph, tmp_path: Path) -
     path.write_text("new\tally\tp0\t1\nnew\tally\tp1\t-1\n", "utf-8")
     with pytest.raises(DataError, match=r"more.tsv:2: .*labelled -1"):
         add_facts(planted, str(path))
-    with pytest.raises(InputError, match="no relation is called 'x'"):
+    with pytest.raises(InputError, match="row 1: no relation is called 'x'"):
         add_facts(planted, [("a", "x", "b")])
-    with pytest.raises(InputError, match="no facts to add"):
+    with pytest.raises(InputError, match="no rows; expected a triple"):
         add_facts(planted, [])
-    with pytest.raises(InputError, match="triples of labels"):
-        add_facts(planted, [("a", "ally")])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="none of them blank"):
-        add_facts(planted, [("a", "ally", " ")])
+    with pytest.raises(InputError, match=r"row 1: expected a triple \(head, relation, tail\)"):
+        add_facts(planted, [("a", "ally")])
+    with pytest.raises(InputError, match="row 2: the tail is empty"):
+        add_facts(planted, iter([("a", "ally", "p0"), ("a", "ally", " ")]))

@@ -133,9 +133,9 @@ def test_two_labels_never_become_one_word(tmp_path: Path) -> None:
 
 
 def test_formats_that_do_not_exist(run: sp.Run, tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="a graph is exported as tsv, parquet, nt, npz, got 'xml'"):
+    with pytest.raises(SettingError, match="graph can be exported as tsv, parquet, nt, npz, got 'xml'"):
         export_graph(run.graph, tmp_path / "x", "xml")
-    with pytest.raises(SettingError, match="embeddings are exported as npy, parquet, word2vec, got 'xml'"):
+    with pytest.raises(SettingError, match="embeddings can be exported as npy, parquet, word2vec, got 'xml'"):
         export_embeddings(run, tmp_path / "x", "xml")
     (tmp_path / "y").mkdir()
     (tmp_path / "y" / "mine").touch()

@@ -306,5 +306,5 @@ def test_posterior_needs_no_labels(tmp_path) -> None:
     truth = graph.test.signs > 0
     assert probabilities[truth].mean() > 0.65
     assert probabilities[~truth].mean() < 0.35
-    with pytest.raises(InputError, match="posterior, which needs facts alone"):
+    with pytest.raises(InputError, match="posterior, which needs facts only"):
         run.calibrate("platt")

@@ -262,7 +262,7 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing(
     monkeypatch.setattr(CheckpointFolder, "save", save)
     with pytest.raises(sp.RunError, match=f"cannot write the checkpoint to {tmp_path}: File too large"):
         sp.fit(GRAPH, **SMALL, checkpoint=sp.Checkpoint(tmp_path, 1), should_stop=after(3))
-    assert "File too large; training goes on" in caplog.text
+    assert "File too large; training continues" in caplog.text
     assert epochs_done(tmp_path) == 1
     assert len(list(tmp_path.iterdir())) == 5  # the old state's, and nothing of the new one's
     assert_same(sp.fit(GRAPH, **SMALL, checkpoint=tmp_path), sp.fit(GRAPH, **SMALL))

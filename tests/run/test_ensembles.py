@@ -105,7 +105,7 @@ def test_weights_of_any_kind_and_size(runs: list[sp.Run], tmp_path: Path) -> Non
 
 def test_the_report_tells_how_to_make_it_again(runs: list[sp.Run]) -> None:
     page = render_report(sp.build_ensemble(runs, weights=[2, 1, 1], backward_weight=0.3))
-    assert "joined from 3 runs" in page
+    assert "an ensemble of 3 runs" in page
     assert "staypositive train planted --model cp --objective second-moment --dim 4" in page
     assert (
         "staypositive ensemble runs/member-0 runs/member-1 runs/member-2 "

@@ -9,8 +9,7 @@ import pytest
 
 import staypositive as sp
 from experiments.store import rows_of_run
-from staypositive.cli.console import Console
-from staypositive.cli.tables import evaluation_tables
+from staypositive.cli.console import Console, evaluation_tables
 from staypositive.graph import Split, Vocabulary
 from staypositive.run import provenance
 

@@ -8,8 +8,7 @@ import torch
 
 import staypositive as sp
 from conftest import planted_graph
-from staypositive.errors import ShortOfMemoryError
-from staypositive.run.memory import advising, ran_out_of_memory
+from staypositive.errors import ShortOfMemoryError, advising, ran_out_of_memory
 
 
 def too_much_for_torch() -> None:

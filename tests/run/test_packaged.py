@@ -13,7 +13,7 @@ import staypositive as sp
 from staypositive.cli import app
 from staypositive.errors import RunError, SettingError
 from staypositive.run import is_packaged, packaged_runs
-from staypositive.run.packaged import find_run
+from staypositive.run.folder import find_run
 
 
 def test_geo_demo_is_small_and_needs_no_pickle() -> None:

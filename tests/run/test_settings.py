@@ -61,7 +61,7 @@ def test_numbers_of_other_libraries_can_be_saved(planted: sp.KnowledgeGraph, tmp
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"graph": "geo"}, "graph must be KnowledgeGraph, got 'geo'; load_graph reads one"),
+        ({"graph": 5}, "neither a file, nor a folder, nor a named dataset"),
         ({"settings": 5}, "settings must be Settings, got 5"),
         ({"callbacks": 3}, "callbacks must be a sequence of Callback, got 3"),
         ({"callbacks": ["x"]}, "callbacks must be a sequence of Callback, got ['x']"),
@@ -76,6 +76,16 @@ def test_numbers_of_other_libraries_can_be_saved(planted: sp.KnowledgeGraph, tmp
 def test_arguments_of_another_kind(planted: sp.KnowledgeGraph, arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         sp.fit(**{"graph": planted, **arguments})
+
+
+def test_fit_reads_what_load_graph_takes(tmp_path: Path) -> None:
+    triples = [(f"e{number}", "next", f"e{number + 1}") for number in range(20)]
+    path = tmp_path / "my.tsv"
+    path.write_text("".join("\t".join(triple) + "\n" for triple in triples), encoding="utf-8")
+    chosen = {"model": "distmult", "dim": 2, "epochs": 1}
+    graphs = [sp.fit(source, **chosen).graph for source in (sp.load_graph(path), path, str(path), triples)]
+    assert {graph.fingerprint for graph in graphs[:3]} == {graphs[0].fingerprint}
+    assert [len(graph.train) for graph in graphs] == [len(graphs[0].train)] * 4
 
 
 @pytest.mark.parametrize(

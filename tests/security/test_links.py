@@ -15,7 +15,7 @@ from launching import world_of_one
 from staypositive.cli import main
 from staypositive.errors import InputError, RunError
 from staypositive.files import LOCK, locked, open_plain, write_atomic
-from staypositive.graph.on_disk.folder import MARK, new_folder
+from staypositive.graph.on_disk.graph import MARK, new_folder
 from staypositive.inference import PartialDiscovery
 from staypositive.interop.trackers import make_tracker
 from staypositive.run import make_settings

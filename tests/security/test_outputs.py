@@ -24,7 +24,7 @@ from staypositive.cli.console import VisibleFormatter
 from staypositive.errors import DataError, InputError
 from staypositive.inference import PartialDiscovery, discover, discovery_table
 from staypositive.interop import export_embeddings, export_graph, write_table
-from staypositive.interop.tables import FORMULA
+from staypositive.interop.exports import FORMULA
 from staypositive.reports import render_report
 from staypositive.text import visible, visible_json
 

@@ -42,7 +42,7 @@ WRITERS = {
     "sharded/checkpoint.py": "no linked folder is removed",
     "tensors.py": "by `files.replacing`",
     "graph/on_disk/encoding.py": "within the new folder of an ingestion",
-    "graph/on_disk/folder.py": "the new folder of an ingestion, which is no link",
+    "graph/on_disk/graph.py": "the new folder of an ingestion, which is no link",
     "graph/on_disk/reading.py": "within the new folder of an ingestion",
     "graph/on_disk/storage.py": "within the new folder of an ingestion",
     "graph/on_disk/vocabulary.py": "a map to read from",

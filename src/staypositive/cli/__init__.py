@@ -9,8 +9,7 @@ import typer
 from typer import Option
 
 from staypositive.cli import ask, data, measure, plan, runs, train, tune
-from staypositive.errors import InputError, StayPositiveError
-from staypositive.run import ran_out_of_memory
+from staypositive.errors import InputError, StayPositiveError, ran_out_of_memory
 from staypositive.text import visible
 from staypositive.version import __version__
 

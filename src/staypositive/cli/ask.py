@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,13 +12,13 @@ from typer import Option
 
 from staypositive.cli.command import command
 from staypositive.cli.console import Console
-from staypositive.cli.flags import Output, PriorFlag, RunArgument, read_text
+from staypositive.cli.flags import Output, PriorFlag, RunArgument, opened, read_text
 from staypositive.completion import complete_relation
 from staypositive.errors import InputError
 from staypositive.inference import Discovery, PartialDiscovery, Predictor, discover, discovery_table, read_queries
 from staypositive.models import Scorer
 from staypositive.run import Run, load_run
-from staypositive.sharded import ShardedRun, is_first, is_launched, open_sharded, open_world, own_device
+from staypositive.sharded import is_first
 
 HEAD = Option("--head", "-h", help="Label of the head.")
 RELATION = Option("--relation", "-r", help="Label of the relation.", autocompletion=complete_relation)
@@ -117,7 +116,12 @@ def discover_command(
       torchrun --nproc-per-node 4 -m staypositive discover runs/in-shards --top 20
 
     """
-    with _opened(run) as (held, predictor, search):
+    with opened(run) as held:
+        if isinstance(held, Run):
+            predictor = held.predictor
+            search: Callable[..., Iterator[Discovery]] = partial(discover, predictor)
+        else:
+            predictor, search = Predictor(held.graph, Scorer(held.model)), held.discover
         names = held.graph.relations
         wanted = list(range(len(names))) if relations is None else [names.id(name) for name in relations.split(",")]
         options = {"min_probability": min_probability, "prior": prior, "all_pairs": all_pairs}
@@ -126,8 +130,8 @@ def discover_command(
         folder = output.out.with_name(f"{output.out.name}.partial") if output.out and is_first() else None
         kept = PartialDiscovery(folder, asked)
         left = [relation for relation in wanted if relation not in kept.found]
-        if isinstance(held, ShardedRun):
-            left = held.world.from_first(left)  # which alone knows what was found before
+        if not isinstance(held, Run):
+            left = held.world.from_first(left)  # only it knows what was found before
         with console.progress("relations", len(left)) as advance:
             for found in search(relations=left, most=top, progress=advance, **options):
                 kept.add(found)
@@ -135,18 +139,6 @@ def discover_command(
         table = discovery_table(predictor, [*kept.found.values()], prior, top)
         output.show(table, f"{len(table):,} new triples", console)
         kept.remove()
-
-
-@contextmanager
-def _opened(folder: Path) -> Iterator[tuple[Run | ShardedRun, Predictor, Callable[..., Iterator[Discovery]]]]:
-    """Open a run, or by all processes one in shards, with what labels and what searches its triples."""
-    if is_launched():
-        with open_world(own_device()) as world:
-            sharded = open_sharded(folder, world)
-            yield sharded, Predictor(sharded.graph, Scorer(sharded.model)), sharded.discover
-    else:
-        run = load_run(folder)
-        yield run, run.predictor, partial(discover, run.predictor)
 
 
 @command

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import types
 from collections.abc import Callable
 from copy import copy
 from functools import wraps
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args
 
 from typer import Option
 
+from staypositive.completion import flags_of, without_none
 from staypositive.objectives import OBJECTIVES
 from staypositive.options import described
 from staypositive.run import Declaration, declarations
@@ -29,7 +29,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             parameters += settings_flags()
         elif inspect.isclass(parameter.annotation):
-            flags = _flags_of(parameter.annotation)
+            flags = [_declared(flag) for flag in flags_of(parameter.annotation)]
             groups[parameter.name] = parameter.annotation, [flag.name for flag in flags]
             parameters += flags
         else:
@@ -47,11 +47,6 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _flags_of(group: type) -> list[inspect.Parameter]:
-    parameters = inspect.signature(group, eval_str=True).parameters.values()
-    return [_declared(parameter) for parameter in parameters if get_origin(parameter.annotation) is Annotated]
-
-
 def _declared(parameter: inspect.Parameter) -> inspect.Parameter:
     """Return a parameter with its choices as a `Literal`, and as a switch without `--no-` where it is off."""
     kind, flag, *choices = get_args(parameter.annotation)
@@ -64,27 +59,18 @@ def _declared(parameter: inspect.Parameter) -> inspect.Parameter:
 
 def settings_flags() -> list[inspect.Parameter]:
     """Return a flag for each keyword of `fit`: settings, and options of models and of objectives."""
-    objective: Any = Annotated[
-        Literal[tuple(OBJECTIVES)] | None,
-        Option(
-            help="The loss to train by.",
-            show_default="stay-positive for a given model, else the preset's",
-            rich_help_panel="Settings",
-        ),
-    ]
+    default = "stay-positive for a given model, else the preset's"
+    flag = Option(help="The loss to train by.", show_default=default, rich_help_panel="Settings")
+    objective: Any = Annotated[Literal[tuple(OBJECTIVES)] | None, flag]
     flags = {name: _flag(name, owners) for name, owners in declarations().items()} | {"objective": objective}
-    return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=flag)
-        for name, flag in flags.items()
-    ]
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    return [inspect.Parameter(name, by_name, default=None, annotation=kind) for name, kind in flags.items()]
 
 
 def _flag(name: str, owners: list[Declaration]) -> Any:
     """Return the annotation of an option's flag; where those who declare it differ, the help says how."""
     fields = {own.owner: own.field for own in owners}
-    kind: Any = owners[0].kind
-    if get_origin(kind) in (Union, types.UnionType):
-        kind = next(part for part in get_args(kind) if part is not type(None))
+    kind = without_none(owners[0].kind)
     choices = tuple(dict.fromkeys(c for field in fields.values() for c in field.metadata["choices"] or ()))
     if choices and kind is str:
         kind = Literal[choices]

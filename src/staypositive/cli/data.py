@@ -25,18 +25,8 @@ from staypositive.graph import (
     parse_size,
     write_folder,
 )
-from staypositive.interop import (
-    BASE,
-    EMBEDDING_FORMATS,
-    GRAPH_FORMATS,
-    export_embeddings,
-    export_graph,
-    export_onnx,
-)
+from staypositive.interop import BASE, FORMATS, choose_format, export_embeddings, export_graph, export_onnx
 from staypositive.run import load_run, memory_bytes, require_writable
-
-FORMATS = {"embeddings": EMBEDDING_FORMATS, "graph": GRAPH_FORMATS, "scorer": ("onnx",)}
-"""What can be exported, and how; the first format is the default."""
 
 datasets_app = typer.Typer()
 
@@ -116,9 +106,7 @@ def _describe(graph: KnowledgeGraph, console: Console) -> None:
 
 @command
 def ingest_command(
-    files: Annotated[
-        list[str], Argument(metavar="FILES...", help="Shards: files, quoted patterns, or folders of them.")
-    ],
+    files: Annotated[list[str], Argument(metavar="FILES...", help="Shards: files, quoted patterns, or folders.")],
     out: Annotated[Path, Option("--out", "-o", help="Folder for the ids and labels.")],
     memory: Annotated[
         str, Option(help="Ceiling of memory, beside what Python and its libraries take, e.g. 512MB.")
@@ -142,16 +130,11 @@ def ingest_command(
 
     """
     start = time.perf_counter()
+    most = min(parse_size(memory), memory_bytes() // 2)  # more than there is helps nobody
     graph = ingest(
-        files,
-        out,
-        memory=min(parse_size(memory), memory_bytes() // 2),  # more than there is helps nobody
-        hold_out=hold_out,
-        name=name,
-        force=force,
-        progress=console.progress,
+        files, out, memory=most, hold_out=hold_out, name=name, force=force, progress=console.progress,
         **layout.options(),
-    )
+    )  # fmt: skip
     seconds = time.perf_counter() - start
     counts = graph.counts() | graph.about
     found = counts["valid"] + counts["test"]
@@ -205,9 +188,7 @@ def export_command(
       staypositive export runs/geo --what scorer --out geo.onnx
 
     """
-    chosen = format or FORMATS[what][0]
-    if chosen not in FORMATS[what]:
-        raise SettingError(f"{what} can be exported as {', '.join(FORMATS[what])}, got {chosen!r}")
+    chosen = choose_format(what, format)
     held = load_run(run)
     if what == "embeddings":
         written = export_embeddings(held, out, chosen)

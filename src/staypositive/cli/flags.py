@@ -1,8 +1,10 @@
-"""Flags that several commands share: by themselves, and in groups, whose fields are flags."""
+"""Flags that several commands share, by themselves and in groups whose fields are flags, and what they name."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,24 +18,20 @@ from staypositive.completion import complete_data, complete_run
 from staypositive.errors import InputError
 from staypositive.graph import KnowledgeGraph, RdfTerms, Sparql, load_graph
 from staypositive.interop import require_table_path, write_table
+from staypositive.run import Run, load_run
+from staypositive.sharded import ShardedRun, is_launched, open_sharded, open_world, own_device
 
 if TYPE_CHECKING:
     import pandas as pd
 
-RunArgument = Annotated[
-    Path,
-    Argument(
-        help="Folder of a run, made by `staypositive train`, or geo-demo, which the package holds.",
-        autocompletion=complete_run,
-    ),
-]
-DataArgument = Annotated[
-    str,
-    Argument(
-        help="A dataset's name, a folder of splits, one file of triples (text, Parquet, RDF), or a SPARQL endpoint.",
-        autocompletion=complete_data,
-    ),
-]
+RunArgument = Annotated[Path, Argument(
+    help="Folder of a run, made by `staypositive train`, or geo-demo, which the package holds.",
+    autocompletion=complete_run,
+)]  # fmt: skip
+DataArgument = Annotated[str, Argument(
+    help="A dataset's name, a folder of splits, one file of triples (text, Parquet, RDF), or a SPARQL endpoint.",
+    autocompletion=complete_data,
+)]  # fmt: skip
 PriorFlag = Annotated[float | None, Option(help="Share of true triples to assume.", show_default="the run's")]
 RunFolderFlag = Annotated[Path, Option("--out", "-o", help="Folder for the new run.")]
 ForceFlag = Annotated[bool, Option(help="Replace a run that is already there.")]
@@ -65,24 +63,15 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How tables of triples are laid out."""
-
-    header: Annotated[
-        bool | None,
-        Option(
-            "--header/--no-header",
-            help="Whether text files begin with column names.",
-            show_default="looked at: head, relation and tail, or names like these, in any order",
-        ),
-    ] = None
-    columns: Annotated[
-        str | None,
-        Option(
-            metavar="ROLE=COLUMN,...",
-            help="Which column is what, by name or number: subject=Name,predicate=Eigenschaft,object=3. Roles: head, "
-            "relation, tail, label, confidence, or their other names; those left out are found by name.",
-        ),
-    ] = None
+    header: Annotated[bool | None, Option(
+        "--header/--no-header", help="Whether text files begin with column names.",
+        show_default="looked at: head, relation and tail, or names like these, in any order",
+    )] = None  # fmt: skip
+    columns: Annotated[str | None, Option(
+        metavar="ROLE=COLUMN,...",
+        help="Which column is what, by name or number: subject=Name,predicate=Eigenschaft,object=3. Roles: head, "
+        "relation, tail, label, confidence, or their other names; those left out are found by name.",
+    )] = None  # fmt: skip
     skip_blank: Annotated[bool, Option(help="Leave out rows with an empty head, relation or tail.")] = False
     na: Annotated[
         str | None, Option(metavar="TEXT,...", help='Cells that hold no value, e.g. "N/A,-"; such rows are left out.')
@@ -99,8 +88,6 @@ RdfOption = partial(Option, rich_help_panel="Reading RDF and SPARQL")
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(Layout):
-    """How a graph is read."""
-
     split: Annotated[
         str | None, Option(metavar="TRAIN,VALID,TEST", help="Shares to split one file by, e.g. 0.8,0.1,0.1.")
     ] = None
@@ -115,7 +102,6 @@ class Reading(Layout):
     shorten: Annotated[bool, RdfOption(help="Shorten IRIs by the file's own prefixes.")] = False
 
     def load(self, data: str, seed: int = 0) -> KnowledgeGraph:
-        """Load the graph."""
         source: str | Sparql = data
         if self.query is not None:
             wrong = "--query is neither a query nor a file that can be read"
@@ -128,6 +114,16 @@ class Reading(Layout):
             terms=RdfTerms(literals=self.literals, blank_nodes=self.blank_nodes, prefixes=self.shorten),
             **self.options(),
         )
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Run | ShardedRun]:
+    """Open a run or, by all processes that torchrun started, one in shards."""
+    if is_launched():
+        with open_world(own_device()) as world:
+            yield open_sharded(folder, world)
+    else:
+        yield load_run(folder)
 
 
 def read_text(path: str, wrong: str) -> str:

@@ -8,15 +8,16 @@ from typing import Annotated, Any
 from typer import Option
 
 from staypositive.cli.command import command
-from staypositive.cli.console import Console
-from staypositive.cli.flags import Output, PriorFlag, RunArgument
-from staypositive.cli.tables import evaluation_tables
+from staypositive.cli.console import Console, evaluation_tables
+from staypositive.cli.flags import Output, PriorFlag, RunArgument, opened
 from staypositive.errors import SettingError
 from staypositive.evaluation import DEFAULT_MEMORY
 from staypositive.graph import SPLITS
 from staypositive.probability import CALIBRATORS
-from staypositive.run import Run, is_packaged, load_run, ranking_report, sampled_report
-from staypositive.sharded import is_first, is_launched, keep_metrics, open_sharded, open_world, own_device
+from staypositive.run import Run, is_packaged, load_run
+from staypositive.sharded import is_first, is_launched, keep_metrics
+
+MEMORY_MB = DEFAULT_MEMORY // 2**20
 
 
 @command
@@ -28,8 +29,7 @@ def evaluate_command(
         int | None, Option(min=1, help="For large graphs: rank against this number of drawn entities.")
     ] = None,
     per_relation: Annotated[bool, Option(help="Show metrics per relation too.")] = False,
-    memory_mb: Annotated[int, Option(min=1, help="Ceiling for scores held at once, in MiB.")] = DEFAULT_MEMORY
-    // 2**20,
+    memory_mb: Annotated[int, Option(min=1, help="Ceiling for scores held at once, in MiB.")] = MEMORY_MB,
     console: Console = Console(),
 ) -> None:
     """Measure a run on a split, and keep the metrics in its folder.
@@ -46,35 +46,23 @@ def evaluate_command(
     """
     if sampled is not None and (per_relation or not ranking):
         raise SettingError("--sampled goes with neither --per-relation nor --no-ranking")
-    if is_launched():
-        if not ranking:
-            raise SettingError("a run in shards can only be ranked; --no-ranking leaves nothing to do")
-        report = _evaluate_sharded(run, split, sampled, memory_mb * 2**20, console)
-    else:
-        held = load_run(run)
+    if is_launched() and not ranking:
+        raise SettingError("a run in shards can only be ranked; --no-ranking leaves nothing to do")
+    options: dict[str, Any] = {"sampled": sampled, "memory": memory_mb * 2**20}
+    with opened(run) as held:
         with console.progress("ranking", 2 * len(held.graph.split(split).facts)) as advance:
-            report = held.evaluate(
-                split, ranking=ranking, sampled=sampled, memory=memory_mb * 2**20, progress=advance
-            )
-        keep_results(held, run, console)
+            if isinstance(held, Run):
+                report = held.evaluate(split, ranking=ranking, progress=advance, **options)
+            else:
+                report = held.evaluate(split, progress=advance, **options)
+        if isinstance(held, Run):
+            keep_results(held, run, console)
+        else:
+            if is_first():
+                keep_metrics(run, split, report)
+            held.world.wait()
     evaluation_tables(console, split, report, per_relation)
     console.result(report)
-
-
-def _evaluate_sharded(folder: Path, split: str, sampled: int | None, memory: int, console: Console) -> dict[str, Any]:
-    """Rank a split of a run in shards by all processes, and keep the metrics in its folder."""
-    with open_world(own_device()) as world:
-        held = open_sharded(folder, world)
-        with console.progress("ranking", 2 * len(held.graph.split(split).facts)) as advance:
-            if sampled is None:
-                report = {"ranking": ranking_report(held.graph, split, held.rank(split, memory, advance))}
-            else:
-                ranks = held.rank_sampled(split, sampled, memory, advance)
-                report = {"sampled_ranking": sampled_report(split, sampled, ranks)}
-        if is_first():
-            keep_metrics(folder, split, report)
-        world.wait()
-    return report
 
 
 def keep_results(run: Run, folder: Path, console: Console) -> None:

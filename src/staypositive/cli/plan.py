@@ -36,7 +36,7 @@ def plan_command(
 
     State is exact: rows and AdaGrad's sums, entities shared out, relations on each GPU. Peak and time on one GPU come
     from four times and two sizes, fitted to runs measured on an H200. What GPUs send each other is counted, and timed
-    by data sheets: it has not been measured. Lighter optimisers and 16 bits change the memory alone, since measured
+    by data sheets: it has not been measured. Lighter optimisers and 16 bits change only the memory, since measured
     steps were no faster with them.
 
     Examples:
@@ -46,12 +46,15 @@ def plan_command(
 
     """
     costs = stored_costs()
-    if device_memory is not None and not 0 < device_memory < MOST:
-        raise SettingError(f"--device-memory is a number of GB, got {device_memory:g}")
     if device_memory is not None:
+        if not 0 < device_memory < MOST:
+            raise SettingError(f"--device-memory is a number of GB, got {device_memory:g}")
         costs = replace(costs, device_bytes=device_memory * 1e9)
     training = Training(model, dim, batch_size, optimiser, precision)
-    counts = _counts(gpus)
+    try:
+        counts = [int(part) for part in gpus.split(",")]
+    except ValueError:
+        raise SettingError(f"expected numbers of GPUs such as 1,2,8, got {gpus!r}") from None
     found: dict[str, list[Plan]] = {}
     for name, shape in _shapes(entities, relations, triples).items():
         found[name] = [plan_training(shape, training, count, costs) for count in counts]
@@ -74,24 +77,12 @@ def _shapes(entities: float | None, relations: float, triples: float | None) -> 
     if entities is None:
         if triples is not None:
             raise SettingError("--triples needs --entities")
-        return {
-            each["name"]: Shape(each["entities"], each["relations"], each["triples"]) for each in stored()["graphs"]
-        }
+        return {own["name"]: Shape(own["entities"], own["relations"], own["triples"]) for own in stored()["graphs"]}
     sizes = {"entities": entities, "relations": relations, "triples": 10 * entities if triples is None else triples}
-    return {"this graph": Shape(*(_whole(name, size) for name, size in sizes.items()))}
-
-
-def _whole(name: str, size: float) -> int:
-    if not 1 <= size <= MOST or size != int(size):
-        raise SettingError(f"--{name} is a whole number from 1 to {MOST:.0e}, got {size:g}")
-    return int(size)
-
-
-def _counts(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise SettingError(f"expected numbers of GPUs such as 1,2,8, got {text!r}") from None
+    for name, size in sizes.items():
+        if not 1 <= size <= MOST or size != int(size):
+            raise SettingError(f"--{name} is a whole number from 1 to {MOST:.0e}, got {size:g}")
+    return {"this graph": Shape(*map(int, sizes.values()))}
 
 
 def _row(plan: Plan) -> list[Any]:
@@ -106,5 +97,5 @@ def _row(plan: Plan) -> list[Any]:
 
 
 def _short(number: float) -> str:
-    """Return three digits without a power of ten, for a narrow column."""
+    """Return a number to three digits, without a power of ten."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

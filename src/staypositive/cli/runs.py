@@ -9,9 +9,8 @@ from typing import Annotated
 from typer import Argument, Option
 
 from staypositive.cli.command import command
-from staypositive.cli.console import Console
+from staypositive.cli.console import Console, evaluation_tables
 from staypositive.cli.flags import ForceFlag, Layout, RunArgument, RunFolderFlag, parse_numbers
-from staypositive.cli.tables import evaluation_tables
 from staypositive.errors import InputError, SettingError
 from staypositive.graph import read_triples
 from staypositive.run import (

@@ -5,23 +5,22 @@ from __future__ import annotations
 import shlex
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
 from typer import Option
 
 from staypositive import sharded
 from staypositive.cli.command import command
-from staypositive.cli.console import Console
+from staypositive.cli.console import Console, evaluation_tables
 from staypositive.cli.flags import DataArgument, Reading
-from staypositive.cli.stopping import WhereToBegin, stoppable
-from staypositive.cli.tables import evaluation_tables
 from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
 from staypositive.graph import KnowledgeGraph, StreamedSplit
-from staypositive.interop import Tracker, make_tracker
+from staypositive.interop import make_tracker
 from staypositive.probability import CALIBRATORS
 from staypositive.run import (
     DEFAULT_EVERY,
@@ -33,10 +32,20 @@ from staypositive.run import (
     fit,
     load_run,
     preset_of,
-    ranking_report,
     settings_for,
 )
-from staypositive.training import Callback, ProgressBar, StopSignals, resolve_device
+from staypositive.training import Callback, EpochRecord, ProgressBar, StopSignals, resolve_device
+
+CHECKPOINT_EVERY = Option(
+    metavar="EPOCHS|TIME", show_default=DEFAULT_EVERY,
+    help="How often to save a checkpoint: 5 (epochs), 30s, 10m, 2h.",
+)  # fmt: skip
+CALIBRATE = Option(help="Calibrator to fit on validation; auto: what suits the objective and the labels.")
+TRACK = Option(metavar="TRACKER", help="Log training to jsonl:FILE, tensorboard:FOLDER or mlflow:URI.")
+PRESET = Option(
+    help="Settings that are not given: auto chooses by the graph's size, unless --model or --objective is given; "
+    "paper is SimplE by stay-positive."
+)
 
 
 @command
@@ -45,35 +54,14 @@ def train_command(
     out: Annotated[Path | None, Option("--out", "-o", help="Folder for the run.", show_default="runs/NAME")] = None,
     force: Annotated[bool, Option(help="Replace a run or a stopped training that is there.")] = False,
     resume: Annotated[bool, Option(help="Resume a stopped or killed training; begin if there is none.")] = False,
-    checkpoint_every: Annotated[
-        str | None,
-        Option(
-            metavar="EPOCHS|TIME",
-            help="How often to save a checkpoint: 5 (epochs), 30s, 10m, 2h.",
-            show_default=DEFAULT_EVERY,
-        ),
-    ] = None,
+    checkpoint_every: Annotated[str | None, CHECKPOINT_EVERY] = None,
     reading: Reading = Reading(),
-    calibrate: Annotated[
-        str,
-        Option(help="Calibrator to fit on validation; auto: what suits the objective and the labels."),
-        ("auto", "none", *CALIBRATORS),
-    ] = "auto",
+    calibrate: Annotated[str, CALIBRATE, ("auto", "none", *CALIBRATORS)] = "auto",
     evaluate: Annotated[bool, Option(help="Measure the test split after training.")] = True,
     start_from: Annotated[Path | None, Option(help="Run of the same model and dim to start from, by label.")] = None,
-    track: Annotated[
-        list[str] | None,
-        Option(metavar="TRACKER", help="Log training to jsonl:FILE, tensorboard:FOLDER or mlflow:URI."),
-    ] = None,
+    track: Annotated[list[str] | None, TRACK] = None,
     console: Console = Console(),
-    preset: Annotated[
-        str,
-        Option(
-            help="Settings that are not given: auto chooses by the graph's size, unless --model or --objective is "
-            "given; paper is SimplE by stay-positive."
-        ),
-        PRESETS,
-    ] = "auto",
+    preset: Annotated[str, PRESET, PRESETS] = "auto",
     **settings: Any,
 ) -> None:
     """Train on a graph's facts, calibrate, measure, and save the run.
@@ -139,19 +127,16 @@ class Job:
         )
 
     @contextmanager
-    def trackers(self) -> Iterator[list[Tracker]]:
-        """Open the trackers, and close those whose training is cut short."""
+    def callbacks(self) -> Iterator[list[Callback]]:
+        """Open the trackers and, on a terminal, a bar; close the trackers of a training that is cut short."""
         about = {"graph": self.graph.name, **self.settings.as_dict()}
         trackers = [make_tracker(text, about) for text in (self.track if sharded.is_first() else ())]
+        bars = [ProgressBar()] if not self.console.quiet and sys.stderr.isatty() else []
         try:
-            yield trackers
+            yield [*trackers, *bars]
         finally:
             for tracker in trackers:
                 tracker.abandon()
-
-    @property
-    def bars(self) -> list[Callback]:
-        return [ProgressBar()] if not self.console.quiet and sys.stderr.isatty() else []
 
     def finish(self, run: Run) -> None:
         """Calibrate, measure and save the run, and print how it went."""
@@ -196,8 +181,8 @@ def _train(job: Job, force: bool, resume: bool, every: str | None, start_from: P
             folder.clear_checkpoint()
         job.announce()
         begin = [WhereToBegin(folder, job.console.say)] if resume else []
-        with job.trackers() as trackers:
-            run = _fit(job, stop, callbacks=[*begin, *trackers, *job.bars], start_from=earlier, checkpoint=checkpoint)
+        with job.callbacks() as callbacks:
+            run = _fit(job, stop, callbacks=[*begin, *callbacks], start_from=earlier, checkpoint=checkpoint)
         job.finish(run)
         folder.clear_checkpoint()
     job.report(run)
@@ -235,18 +220,19 @@ def _train_sharded(job: Job, force: bool, resume: bool) -> None:
             return
         folder.require_free(force)
     job.announce()
-    with job.trackers() as trackers, sharded.open_world(job.settings.device) as world:
+    with job.callbacks() as callbacks, sharded.open_world(job.settings.device) as world:
         job.console.say(f"{world.size} processes by {world.backend}; checkpoints in {checkpoints}")
         trained = sharded.fit_sharded(
             job.graph, job.settings, world,
-            checkpoints=checkpoints, fresh=force and not sharded.restarts(), callbacks=[*trackers, *job.bars],
+            checkpoints=checkpoints, fresh=force and not sharded.restarts(), callbacks=callbacks,
         )  # fmt: skip
-        ranks = {"test": trained.rank("test")} if job.evaluate and len(job.graph.test.facts) else {}
-        fits = trained.fits()
-        run = trained.whole() if fits else None
-        if not fits:
-            metrics = {split: {"ranking": ranking_report(job.graph, split, own)} for split, own in ranks.items()}
-            _leave_in_shards(job, trained, metrics)
+        splits = ["test"] if job.evaluate and len(job.graph.test.facts) else []
+        run = None
+        if trained.fits():
+            ranks = {split: trained.rank(split) for split in splits}
+            run = trained.whole()
+        else:
+            _leave_in_shards(job, trained, {split: trained.evaluate(split) for split in splits})
     if run is not None:
         run.ranks |= ranks
         job.finish(run)
@@ -264,3 +250,37 @@ def _leave_in_shards(job: Job, trained: sharded.ShardedRun, metrics: dict[str, A
     )
     shown = {"run": str(folder), "shards": str(shards)}
     job.console.result(shown | {"metrics": metrics, "provenance": trained.provenance})
+
+
+@contextmanager
+def stoppable(folder: TrainingFolder) -> Iterator[StopSignals]:
+    """Say how to resume a training that is stopped within, and exit as a signal would."""
+    stop = StopSignals()
+    try:
+        yield stop
+    except StoppedError as error:
+        typer.echo(f"{error}; resume with: {resume_command()}", err=True)
+        raise typer.Exit(stop.exit_code) from None
+    except KeyboardInterrupt:
+        if folder.has_checkpoint:
+            typer.echo(f"resume with: {resume_command()}", err=True)
+        raise
+
+
+def resume_command() -> str:
+    kept = [word for word in sys.argv[1:] if word not in ("--force", "--resume")]
+    return shlex.join(["staypositive", *kept, "--resume"])
+
+
+class WhereToBegin(Callback):
+    """Says where `--resume` finds a training, once its checkpoint is known to be of this one."""
+
+    def __init__(self, folder: TrainingFolder, say: Callable[[str], None]) -> None:
+        self.folder, self.say = folder, say
+
+    def on_start(self, epochs: int) -> None:
+        if not self.folder.has_checkpoint:
+            self.say(f"no checkpoint in {self.folder}, so training begins")
+
+    def on_resume(self, history: tuple[EpochRecord, ...]) -> None:
+        self.say(f"resuming from epoch {len(history)}")

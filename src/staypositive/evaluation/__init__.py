@@ -19,6 +19,7 @@ from staypositive.evaluation.ranking import (
     AllScorer,
     AnswerIndex,
     KnownAnswers,
+    Progress,
     RankingTask,
     Ranks,
     both_sides,
@@ -29,8 +30,8 @@ from staypositive.evaluation.ranking import (
 from staypositive.evaluation.sampled import rank_drawn, rank_sampled
 
 __all__ = [
-    "DEFAULT_MEMORY", "SIDES", "TIES", "AllScorer", "AnswerIndex", "KnownAnswers", "RankingTask", "Ranks",
-    "best_threshold", "both_sides", "brier_score", "classification_metrics", "count_ranks",
+    "DEFAULT_MEMORY", "SIDES", "TIES", "AllScorer", "AnswerIndex", "KnownAnswers", "Progress", "RankingTask",
+    "Ranks", "best_threshold", "both_sides", "brier_score", "classification_metrics", "count_ranks",
     "expected_calibration_error", "negative_log_likelihood", "rank_drawn", "rank_facts", "rank_sampled",
     "ranking_metrics", "relation_thresholds", "reliability_bins", "sigmoid", "threshold_accuracy",
     "threshold_metrics",

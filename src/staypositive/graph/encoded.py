@@ -44,19 +44,15 @@ def cached(folder: Path, made_from: list[str], make: Callable[[], KnowledgeGraph
 def write_encoded(path: Path, graph: KnowledgeGraph) -> None:
     """Write a graph as one file of arrays, which `load_graph` reads again."""
     about = {
-        "name": graph.name,
-        "entities": graph.entities.labels,
-        "relations": graph.relations.labels,
-        "sources": [vars(source) for source in graph.sources],
-        "notes": graph.notes,
-    }
+        "name": graph.name, "entities": graph.entities.labels, "relations": graph.relations.labels,
+        "sources": [vars(source) for source in graph.sources], "notes": graph.notes,
+    }  # fmt: skip
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **sealed({"about": _encoded(json.dumps(about)), **graph.arrays()}))
     write_atomic(path, stream.getvalue())
 
 
 def read_encoded(path: Path) -> KnowledgeGraph:
-    """Read a file that `write_encoded` wrote."""
     try:
         graph = _read(path)
         name: object = graph.name
@@ -70,7 +66,6 @@ def read_encoded(path: Path) -> KnowledgeGraph:
 
 
 def sealed(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return arrays with the hash that their file states."""
     return {**arrays, "sha256": _encoded(_digest(arrays))}
 
 

@@ -28,20 +28,17 @@ def read_folder(
     more about tables than `header` does, and take its place.
     """
     folder = Path(folder)
-    files = {split: _find(folder, split) for split in SPLITS}
-    missing = [split for split, path in files.items() if path is None]
+    paths = {split: _find(folder, split, f"{split}_negatives") for split in SPLITS}
+    missing = [split for split in SPLITS if not _find(folder, split)]
     if missing:
         raise DataError(
             f"no file for {' and '.join(missing)}; expected train.txt, valid.txt and test.txt (or .tsv, .csv, "
             ".parquet, .nt, .ttl, ...; .gz). To let staypositive split one file, give the file itself",
             folder,
         )
-    if _find(folder, "train_negatives") is not None:
-        raise DataError(
-            "training uses facts alone; remove train_negatives, or share it out to valid and test", folder
-        )
-    negatives = {split: _find(folder, f"{split}_negatives") for split in SPLITS}
-    paths = {split: [path for path in (files[split], negatives[split]) if path is not None] for split in SPLITS}
+    if len(paths["train"]) > 1:
+        said = "training uses facts alone; remove train_negatives, or share it out to valid and test"
+        raise DataError(said, folder)
     return read_splits(paths, name or folder.resolve().name, options or TableOptions(header), terms)
 
 
@@ -62,7 +59,6 @@ def read_splits(
 
 
 def _join(parts: Sequence[LabelledTriples], names: Sequence[str]) -> LabelledTriples:
-    """Return several files of one split as one."""
     if len(parts) == 1 and "_negatives" not in names[0]:
         return parts[0]
     encoder = Encoder(parts[0].place)
@@ -75,12 +71,15 @@ def _join(parts: Sequence[LabelledTriples], names: Sequence[str]) -> LabelledTri
     return encoder.finish(parts[0].source.name)
 
 
-def _find(folder: Path, stem: str) -> Path | None:
-    names = [f"{stem}{suffix}{packed}" for suffix in READERS for packed in ("", *PACKED)]
-    found = [folder / name for name in names if (folder / name).is_file()]
-    if len(found) > 1:
-        raise DataError(f"both {found[0].name} and {found[1].name} are here; keep one", folder)
-    return found[0] if found else None
+def _find(folder: Path, *stems: str) -> list[Path]:
+    files = []
+    for stem in stems:
+        names = [f"{stem}{suffix}{packed}" for suffix in READERS for packed in ("", *PACKED)]
+        found = [folder / name for name in names if (folder / name).is_file()]
+        if len(found) > 1:
+            raise DataError(f"both {found[0].name} and {found[1].name} are here; keep one", folder)
+        files += found
+    return files
 
 
 def write_folder(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
@@ -90,18 +89,14 @@ def write_folder(graph: KnowledgeGraph, folder: str | os.PathLike[str]) -> Path:
     """
     for label in (*graph.entities, *graph.relations):
         if any(mark in label for mark in "\t\n\0") or label.endswith("\r"):
-            raise InputError(
-                f"the label {label!r} holds a tab or a line end (or NUL), which this format cannot carry"
-            )
-    empty = [name for name in SPLITS if len(graph.split(name)) == 0]
-    if empty:
+            said = f"the label {label!r} holds a tab or a line end (or NUL), which this format cannot carry"
+            raise InputError(said)
+    if empty := [name for name in SPLITS if len(graph.split(name)) == 0]:
         raise InputError(f"{graph.name} has no triples in {' and '.join(empty)}; an empty file would not be readable")
     folder = Path(folder)
-    others = sorted(path.name for path in folder.glob("*"))
-    if others:
-        raise InputError(
-            f"{folder} is not empty ({others[0]}, ...); give a new folder, so that nothing is lost or mixed"
-        )
+    if others := sorted(path.name for path in folder.glob("*")):
+        said = f"{folder} is not empty ({others[0]}, ...); give a new folder, so that nothing is lost or mixed"
+        raise InputError(said)
     for name in SPLITS:
         text = "".join("\t".join(row) + "\n" for row in _rows(graph, graph.split(name)))
         mark = "\ufeff" if text.startswith("\ufeff") else ""  # readers take the first one for a byte order mark

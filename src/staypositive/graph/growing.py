@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
-from staypositive.errors import DataError, InputError, UnknownLabelError
+from staypositive.errors import UnknownLabelError
 from staypositive.graph.knowledge_graph import KnowledgeGraph, Split, Vocabulary
-from staypositive.graph.labelled import LabelledTriples, from_columns, require_facts
-from staypositive.graph.readers import read_triples
+from staypositive.graph.labelled import LabelledTriples, require_facts
+from staypositive.graph.readers import is_table, read_table, read_triples
 
-Facts = str | os.PathLike[str] | LabelledTriples | Iterable[tuple[str, str, str]]
-"""A file of triples, what `read_triples` read from one, or triples by label."""
+Facts = str | os.PathLike[str] | LabelledTriples | Iterable[Any]
+"""A file of triples, what `read_triples` read from one, or triples by label: a list of them, or a table."""
 
 
 def add_facts(graph: KnowledgeGraph, facts: Facts, header: bool | None = None) -> KnowledgeGraph:
@@ -24,40 +25,27 @@ def add_facts(graph: KnowledgeGraph, facts: Facts, header: bool | None = None) -
     """
     if isinstance(facts, str | os.PathLike):
         facts = read_triples(facts, header)
-    stated = facts if isinstance(facts, LabelledTriples) else _labelled(facts)
+    elif not isinstance(facts, LabelledTriples):
+        facts = read_table(facts if is_table(facts) else list(facts), "facts given by label")
+    stated = facts
     require_facts(stated)
     heads, relations, tails = stated.columns
     unknown = next((row for row, relation in enumerate(relations) if relation not in graph.relations), None)
     if unknown is not None:
         error = UnknownLabelError("relation", relations[unknown], graph.relations.nearest(relations[unknown]))
-        said = f"{error} New entities need known relations; training adds new ones"
-        raise DataError(said) if stated.place.path is None else stated.error(said, unknown)
+        raise stated.error(f"{error} New entities need known relations; training adds new ones", unknown)
     entities = Vocabulary("entity", dict.fromkeys([*graph.entities, *heads, *tails]))
     triples = np.column_stack([entities.ids(heads), graph.relations.ids(relations), entities.ids(tails)])
     grown = dataclasses.replace(graph, entities=entities, sources=(*graph.sources, stated.source))
     keys = grown.keys(triples)
     _, first = np.unique(keys, return_index=True)
     kept = np.sort(first[~np.isin(keys[first], grown.keys(graph.facts()))])
-    weights = [graph.train.fact_weights, None if stated.weights is None else stated.weights[kept]]
-    if any(own is not None for own in weights):  # where one side has none, its facts weigh 1
-        sizes = (len(graph.train.facts), len(kept))
-        weights = [np.ones(size, np.float32) if w is None else w for w, size in zip(weights, sizes, strict=True)]
+    known, weights = graph.train.facts, None
+    old, new = graph.train.fact_weights, stated.weights
+    if old is not None or new is not None:  # where one side has none, its facts weigh 1
+        old = np.ones(len(known), np.float32) if old is None else old
+        weights = np.concatenate([old, np.ones(len(kept), np.float32) if new is None else new[kept]])
+    train = Split(np.concatenate([known, triples[kept]]), weights=weights)
     added = len(entities) - len(graph.entities)
-    return dataclasses.replace(
-        grown,
-        train=Split(
-            np.concatenate([graph.train.facts, triples[kept]]),
-            weights=None if weights[0] is None else np.concatenate(weights),  # type: ignore[arg-type]
-        ),
-        notes=(*graph.notes, f"{len(kept):,} facts and {added:,} entities were added from {stated.source.name}"),
-    )
-
-
-def _labelled(facts: Iterable[tuple[str, str, str]]) -> LabelledTriples:
-    rows = list(facts)
-    if not rows:
-        raise InputError("there are no facts to add; give triples (head, relation, tail) by label, or a file")
-    if any(len(row) != 3 or not all(isinstance(label, str) and label.strip() for label in row) for row in rows):
-        raise InputError("facts are triples of labels: (head, relation, tail), none of them blank")
-    heads, relations, tails = zip(*rows, strict=True)
-    return from_columns((heads, relations, tails))
+    note = f"{len(kept):,} facts and {added:,} entities were added from {stated.source.name}"
+    return dataclasses.replace(grown, train=train, notes=(*graph.notes, note))

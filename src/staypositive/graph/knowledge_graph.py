@@ -26,10 +26,7 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Triples of one split; `labels` is None where all are facts, else +1 or -1 for each.
-
-    `weights`, if there are any, say how much each triple counts in training: a confidence, say.
-    """
+    """Triples of one split; `labels` are ±1 where not all are facts, `weights` how much each counts in training."""
 
     triples: Triples
     labels: NDArray[np.int8] | None = None
@@ -90,7 +87,6 @@ class Split:
         return self.triples[:most]
 
     def take(self, keep: NDArray[np.bool_]) -> Split:
-        """Return the split with the triples that the mask keeps."""
         labels = None if self.labels is None else self.labels[keep]
         return Split(self.triples[keep], labels, None if self.weights is None else self.weights[keep])
 
@@ -146,7 +142,6 @@ class KnowledgeGraph:
 
     @property
     def seen_entities(self) -> NDArray[np.bool_]:
-        """A mask of the entities that some training triple has."""
         return np.bincount(self.train.triples[:, [0, 2]].ravel(), minlength=len(self.entities)) > 0
 
     @property
@@ -159,7 +154,6 @@ class KnowledgeGraph:
         return ~(entities[triples[:, 0]] & relations[triples[:, 1]] & entities[triples[:, 2]])
 
     def keys(self, triples: Triples) -> NDArray[np.int64]:
-        """Return one number per triple, equal exactly for equal triples."""
         return triple_keys(triples, len(self.entities), len(self.relations))
 
     @property
@@ -175,32 +169,25 @@ class KnowledgeGraph:
         return digest.hexdigest()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the splits as small arrays for a file: triples by name, labels and weights, if any, beside them."""
+        """Return the splits as arrays for a file: 32-bit triples by name, `_labels` and `_weights` beside them."""
         if len(self.entities) >= 2**31:
             raise InputError("this graph has more entities than 32-bit ids can name")
         arrays: dict[str, NDArray[Any]] = {}
         for name in SPLITS:
             split = self.split(name)
             arrays[name] = split.triples.astype(np.int32)
-            if split.labels is not None:
-                arrays[f"{name}_labels"] = split.labels
-            if split.weights is not None:
-                arrays[f"{name}_weights"] = split.weights
+            extra = {f"{name}_labels": split.labels, f"{name}_weights": split.weights}
+            arrays |= {role: array for role, array in extra.items() if array is not None}
         return arrays
 
     @classmethod
     def from_arrays(
-        cls,
-        name: str,
-        labels: tuple[Iterable[str], Iterable[str]],
-        arrays: Mapping[str, NDArray[Any]],
-        sources: Iterable[Mapping[str, Any]],
-        notes: Iterable[str],
-    ) -> KnowledgeGraph:
-        """Rebuild a graph from `arrays` and the labels of entities and relations."""
+        cls, name: str, labels: tuple[Iterable[str], Iterable[str]], arrays: Mapping[str, NDArray[Any]],
+        sources: Iterable[Mapping[str, Any]], notes: Iterable[str],
+    ) -> KnowledgeGraph:  # fmt: skip
+        """Rebuild a graph from its `arrays`; `labels` are those of entities and of relations."""
         train, valid, test = (
-            Split(arrays[split], arrays.get(f"{split}_labels", None), arrays.get(f"{split}_weights", None))
-            for split in SPLITS
+            Split(arrays[split], arrays.get(f"{split}_labels"), arrays.get(f"{split}_weights")) for split in SPLITS
         )
         vocabularies = Vocabulary("entity", labels[0]), Vocabulary("relation", labels[1])
         kept = tuple(Source(**source) for source in sources)
@@ -215,9 +202,8 @@ class KnowledgeGraph:
         return {k: f"{n:,}" for k, n in (sizes | {f"{s} facts": self.split(s).n_facts for s in SPLITS}).items()}
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.name!r}: {', '.join(f'{n} {what}' for what, n in self._sizes().items())})"
-        )
+        sizes = ", ".join(f"{n} {what}" for what, n in self._sizes().items())
+        return f"{type(self).__name__}({self.name!r}: {sizes})"
 
     def _repr_html_(self) -> str:
         """Return a small table for notebooks: sizes, and the first training fact as an example."""
@@ -229,12 +215,9 @@ class KnowledgeGraph:
 
 
 def encode(
-    name: str,
-    columns: Mapping[str, Columns],
-    labels: Mapping[str, NDArray[np.int8] | None],
+    name: str, columns: Mapping[str, Columns], labels: Mapping[str, NDArray[np.int8] | None],
     sources: Sequence[Source] = (),
-) -> KnowledgeGraph:
-    """Turn triples given by label into a graph, numbered as in `assemble`."""
+) -> KnowledgeGraph:  # fmt: skip
     return assemble(name, {split: from_columns(part, labels.get(split)) for split, part in columns.items()}, sources)
 
 
@@ -245,14 +228,12 @@ def assemble(
     entity_ids: dict[str, int] = {}
     relation_ids: dict[str, int] = {}
     splits: dict[str, Any] = dict.fromkeys(SPLITS, Split(np.empty((0, 3), dtype=np.int64)))
-    for split in SPLITS:
-        if split in parts:
-            part = parts[split]
-            entities = _renumber(part.ids[:, [0, 2]].T.ravel(), part.entities, entity_ids)
-            relations = _renumber(part.ids[:, 1], part.relations, relation_ids)
-            heads, own, tails = part.ids.T
-            triples = np.column_stack([entities[heads], relations[own], entities[tails]])
-            splits[split] = Split(triples, part.signs, part.weights)
+    for split, part in sorted(parts.items(), key=lambda item: SPLITS.index(item[0])):
+        heads, own, tails = part.ids.T
+        entities = _renumber(np.concatenate([heads, tails]), part.entities, entity_ids)
+        relations = _renumber(own, part.relations, relation_ids)
+        triples = np.column_stack([entities[heads], relations[own], entities[tails]])
+        splits[split] = Split(triples, part.signs, part.weights)
     vocabularies = Vocabulary("entity", entity_ids), Vocabulary("relation", relation_ids)
     return KnowledgeGraph(name, *vocabularies, **splits, sources=tuple(sources), notes=tuple(notes))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ SKIP_HINT = "; --skip-blank (skip_blank=True) leaves such rows out"
 
 
 def as_text(name: str) -> str:
-    """Return a name that can be written: a file's may hold bytes that are no text, which become question marks."""
+    """Return a name that can be written: bytes that are no text, as a file's may hold, become question marks."""
     return name.encode("utf-8", "replace").decode("utf-8") if isinstance(name, str) else name
 
 
@@ -41,14 +42,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Place:
-    """Where triples come from, so that an error can name it: a file, and what its rows are called."""
+    """Where triples come from, for errors: a file and what its rows are called; a row or statement has no line."""
 
     path: str | os.PathLike[str] | None = None
     unit: str = "line"
-    """`line` for text; rows of a table and statements of RDF have no line of their own."""
 
     def error(self, message: str, number: int | None = None) -> DataError:
-        """Return the error that names the file and the line, or the number of the row."""
         if number is None or self.unit == "line":
             return DataError(message, self.path, None if self.path is None else number)
         return DataError(f"{self.unit} {number}: {message}", self.path)
@@ -56,22 +55,22 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class LabelledTriples:
-    """The triples of one source: ids of its own labels, with ±1 and a weight per row where it has them."""
+    """The triples of one source: ids of its own labels, with ±1 and a weight per row where it has them.
 
-    ids: NDArray[np.int32]
-    """Head, relation and tail of each row, shape (n, 3)."""
+    `lines` has the number of each row's line, row or statement; `notes` say what was left out or looks wrong, and
+    `layout` which column was taken for what, where columns have names or were chosen.
+    """
+
+    ids: NDArray[np.int32]  # (n, 3): head, relation, tail
     entities: Sequence[str]
     relations: Sequence[str]
     source: Source
     lines: Sequence[int]
-    """The number of each row's line, row or statement."""
     place: Place = field(default_factory=Place)
     signs: Signs | None = None
     weights: Weights | None = None
     notes: tuple[str, ...] = ()
-    """What was left out, or looks wrong."""
     layout: str = ""
-    """Which column was taken for what, where columns have names or were chosen."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -83,18 +82,21 @@ class LabelledTriples:
 
     @property
     def columns(self) -> Columns:
-        heads, relations, tails = (
-            [labels[i] for i in self.ids[:, column].tolist()]
-            for column, labels in enumerate((self.entities, self.relations, self.entities))
-        )
+        own = zip((self.entities, self.relations, self.entities), self.ids.T.tolist(), strict=True)
+        heads, relations, tails = ([labels[i] for i in ids] for labels, ids in own)
         return heads, relations, tails
+
+    def take(self, keep: NDArray[np.bool_]) -> LabelledTriples:
+        signs = None if self.signs is None else self.signs[keep]
+        weights = None if self.weights is None else self.weights[keep]
+        lines = list(compress(self.lines, keep))
+        return replace(self, ids=self.ids[keep], lines=lines, signs=signs, weights=weights)
 
     def triple(self, row: int) -> tuple[str, str, str]:
         head, relation, tail = self.ids[row].tolist()
         return self.entities[head], self.relations[relation], self.entities[tail]
 
     def error(self, message: str, row: int) -> DataError:
-        """Return an error that names the place of a row."""
         return self.place.error(message, int(self.lines[row]))
 
 
@@ -158,7 +160,6 @@ def require_labels(found: LabelledTriples) -> LabelledTriples:
 
 
 def require_facts(part: LabelledTriples) -> None:
-    """Refuse triples for training of which one is labelled false."""
     if part.signs is not None and (part.signs < 0).any():
         first = int(np.argmax(part.signs < 0))
         triple = " ".join(part.triple(first))

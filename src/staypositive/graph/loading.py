@@ -68,17 +68,15 @@ def load_graph(
     if load is not None and split is not None:
         raise InputError("a split is for a single file; a folder or a named dataset has its own splits")
     try:
-        if load is not None:
-            graph = load()
-        else:
+        if load is None:
             own, whole = _without_splits(source, options, terms)
-            graph = split_triples(name or own, whole, None, DEFAULT_SPLIT if split is None else split, seed)
+            load = partial(split_triples, name or own, whole, None, DEFAULT_SPLIT if split is None else split, seed)
+        graph = load()
     except DataError as error:
         if error.path is None and isinstance(source, str | os.PathLike):
             raise DataError(str(error), source) from None
         raise
-    problems = [] if isinstance(graph, StreamedGraph) else inspect_graph(graph).lines()  # ingesting has seen to them
-    for line in problems:
+    for line in [] if isinstance(graph, StreamedGraph) else inspect_graph(graph).lines():  # ingesting has seen to it
         log.warning("%s: %s", graph.name, line)
     return graph
 
@@ -116,10 +114,9 @@ def _without_splits(source: Any, options: TableOptions, terms: RdfTerms | None) 
         return "table", read_table(source, options=options)
     is_path = isinstance(source, str | os.PathLike)
     if is_path and _is_file(source):
-        path = Path(source)
-        return path.name.strip(".").split(".")[0], read_file(path, options, terms)
+        return Path(source).name.strip(".").split(".")[0], read_file(Path(source), options, terms)
     known = ", ".join(dataset.name for dataset in CATALOGUE.values())
-    what = str(source) if is_path else f"a {type(source).__name__}"
+    what = source if is_path else f"a {type(source).__name__}"
     raise InputError(f"{what} is neither a file, nor a folder, nor a named dataset ({known})")
 
 
@@ -129,9 +126,8 @@ def _is_file(path: str | os.PathLike[str]) -> bool:
 
 def _from_tables(tables: Mapping[str, Any], name: str, options: TableOptions) -> KnowledgeGraph:
     if "train" not in tables or not set(tables) <= set(SPLITS):
-        raise InputError(
-            f"tables are given for train, valid and test, train at least; got {', '.join(map(str, tables))}"
-        )
+        given = ", ".join(map(str, tables))
+        raise InputError(f"tables are given for train, valid and test, train at least; got {given}")
     parts = {split: read_table(table, f"{split}, a table in memory", options) for split, table in tables.items()}
     require_facts(parts["train"])
     notes = [f"{split}: {note}" for split, part in parts.items() for note in part.remarks]

@@ -8,30 +8,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Split, Vocabulary
+from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Vocabulary
 
 FEW_RELATIONS, NEARLY, FACTS_EACH = 5, 0.8, 10
-"""Relations are too many from so many on, from this share of the entities, and with fewer facts than this each."""
+"""Relations are too many from this number and this share of the entities on, with fewer facts than this each."""
 
 
 @dataclass(frozen=True)
 class GraphReport:
-    """Counts of what may surprise in a graph. All are zero in a clean one."""
+    """Counts by split of what may surprise in a graph. All are zero in a clean one.
+
+    `duplicates` are copies of a triple beyond the first (kept: each weighs in the loss); `leaks`, as `train/test`,
+    facts that an earlier split already states; `contradictions` triples labelled -1 that some split states as a fact;
+    the `unseen` ones have, or are, entities and relations that no training triple has. `many_relations` counts
+    relations and entities where there are nearly as many relations, as when columns are in another order.
+    """
 
     duplicates: dict[str, int]
-    """Copies of a triple beyond the first, in each split (kept: each weighs in the loss)."""
     leaks: dict[str, int]
-    """Facts of one split that an earlier one already states, e.g. `train/test`."""
     contradictions: dict[str, int]
-    """Triples labelled -1 in a split that some split states as a fact."""
     unseen_entities: dict[str, int]
-    """Entities of a split that no training triple has."""
     unseen_relations: dict[str, int]
-    """Relations of a split that no training triple has."""
     unseen_triples: dict[str, int]
-    """Triples of a split with such an entity or relation."""
     many_relations: dict[str, int] = field(default_factory=dict)
-    """Relations and entities, where there are nearly as many relations, as when columns are in another order."""
 
     def lines(self) -> list[str]:
         """Return a sentence for each count that is not zero."""
@@ -42,14 +41,14 @@ class GraphReport:
         contradicted = [(split, n) for split, n in self.contradictions.items() if n]
         said += [f"{n:,} triples labelled -1 in {split} are stated as facts as well" for split, n in contradicted]
         for split, n in self.unseen_triples.items():
-            entities, relations = self.unseen_entities[split], self.unseen_relations[split]
-            what = [f"{k:,} {kind}" for k, kind in ((entities, "entities"), (relations, "relations")) if k]
-            said += [f"{n:,} triples of {split} have one of {' or '.join(what)} that train never has"] if n else []
-        if self.many_relations:
-            relations, entities = self.many_relations["relations"], self.many_relations["entities"]
+            kinds = {"entities": self.unseen_entities[split], "relations": self.unseen_relations[split]}
+            what = " or ".join(f"{k:,} {kind}" for kind, k in kinds.items() if k)
+            said += [f"{n:,} triples of {split} have one of {what} that train never has"] if n else []
+        if many := self.many_relations:
             said += [
-                f"{relations:,} relations beside {entities:,} entities; if the columns are in another order than "
-                "head, relation, tail, say so: --columns head=NAME,relation=NAME,tail=NAME, or by number"
+                f"{many['relations']:,} relations beside {many['entities']:,} entities; if the columns are in "
+                "another order than head, relation, tail, say so: --columns head=NAME,relation=NAME,tail=NAME, or by "
+                "number"
             ]
         return said
 
@@ -83,10 +82,9 @@ def inspect_graph(graph: KnowledgeGraph) -> GraphReport:
 
 
 def _many_relations(graph: KnowledgeGraph) -> dict[str, int]:
-    """Return the counts where relations look like entities.
+    """Return the counts where relations look like entities: nearly as many, with few facts each or entities too.
 
-    There are nearly as many, and they either have few facts each or are entities too: a small graph of many
-    well-attested relations, such as Nations, is as it should be.
+    A small graph of many well-attested relations, such as Nations, is as it should be.
     """
     relations, entities = len(graph.relations), len(graph.entities)
     if relations < FEW_RELATIONS or relations < NEARLY * entities:
@@ -110,18 +108,12 @@ def drop_unseen(graph: KnowledgeGraph, name: str | None = None) -> KnowledgeGrap
         kept = graph.split(split).take(~graph.has_unseen(graph.split(split).triples))
         head, relation, tail = kept.triples.T
         triples = np.column_stack([new_entity[head], new_relation[relation], new_entity[tail]])
-        splits[split] = Split(triples, kept.labels, kept.weights)
+        splits[split] = replace(kept, triples=triples)
     entities, relations = (
         Vocabulary(own.kind, (own[i] for i in np.flatnonzero(kept).tolist()))
         for own, kept in zip((graph.entities, graph.relations), seen, strict=True)
     )
     dropped = sum(len(graph.split(split)) - len(splits[split]) for split in SPLITS)
     notes = [f"{dropped} valid and test triples with unseen entities dropped"] if dropped else []
-    return replace(
-        graph,
-        name=name or graph.name,
-        entities=entities,
-        relations=relations,
-        notes=(*graph.notes, *notes),
-        **splits,
-    )
+    changed = {"name": name or graph.name, "entities": entities, "relations": relations} | splits
+    return replace(graph, **changed, notes=(*graph.notes, *notes))

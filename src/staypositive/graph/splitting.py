@@ -36,18 +36,11 @@ def split_triples(
     place = np.empty(len(stated), dtype=np.int8)
     whole = assemble(name, {"train": dataclasses.replace(stated, signs=None)}, ())
     _, copies = np.unique(whole.keys(whole.train.triples), return_inverse=True)
-    true = np.ones(len(place), dtype=bool) if stated.signs is None else stated.signs > 0
+    true = np.full(len(place), True) if stated.signs is None else stated.signs > 0
     place[true] = _place_facts(whole.train.triples[true], copies[true], shares, draw)
     place[~true] = _place_negatives(copies[~true], shares, draw)
-    parts: dict[str, LabelledTriples] = {}
-    for number, split in enumerate(SPLITS):
-        own = place == number
-        parts[split] = dataclasses.replace(
-            stated,
-            ids=stated.ids[own],
-            signs=None if stated.signs is None or split == "train" else stated.signs[own],
-            weights=None if stated.weights is None else stated.weights[own],
-        )
+    parts = {split: stated.take(place == number) for number, split in enumerate(SPLITS)}
+    parts["train"] = dataclasses.replace(parts["train"], signs=None)
     return assemble(name, parts, [stated.source] if sources is None else sources, stated.remarks)
 
 

@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from staypositive.errors import InputError, UnknownLabelError
 
-BINS = 32
-COMPARED = 64
-"""Labels compared letter by letter: the most promising ones."""
-CUTOFF = 0.6
+BINS, CUTOFF = 32, 0.6
+COMPARED = 64  # labels compared letter by letter: the most promising ones
 
 
 class Vocabulary(Sequence[str]):
@@ -85,18 +83,15 @@ class _Spelling:
 
     def nearest(self, label: str, most: int) -> list[str]:
         wanted = label.casefold()
-        begins = sorted((known for known in self.folded if wanted and known.startswith(wanted)), key=len)
-        close = difflib.get_close_matches(wanted, self._promising(wanted), n=most, cutoff=CUTOFF)
-        return [self.labels[known] for known in dict.fromkeys([*close[:1], *begins[:2], *close, *begins])][:most]
-
-    def _promising(self, wanted: str) -> list[str]:
-        """Return the labels that share most letters with a text: twice those over both lengths bounds likeness."""
         coded = np.frombuffer(wanted.encode("utf-8", "replace"), dtype=np.uint8)
         own = np.minimum(np.bincount(coded % BINS, minlength=BINS), 255).astype(np.uint8)
         shared = np.minimum(self.counts, own).sum(axis=1, dtype=np.int64)
-        bound = 2 * shared / np.maximum(self.lengths + len(coded), 1)
+        bound = 2 * shared / np.maximum(self.lengths + len(coded), 1)  # of difflib's ratio
         best = np.argsort(-bound, kind="stable")[:COMPARED]
-        return [self.folded[place] for place in best[bound[best] >= CUTOFF].tolist()]
+        promising = [self.folded[place] for place in best[bound[best] >= CUTOFF].tolist()]
+        close = difflib.get_close_matches(wanted, promising, n=most, cutoff=CUTOFF)
+        begins = sorted((known for known in self.folded if wanted and known.startswith(wanted)), key=len)
+        return [self.labels[known] for known in dict.fromkeys([*close[:1], *begins[:2], *close, *begins])][:most]
 
 
 def _require_text(kind: str, labels: Sequence[str]) -> None:
@@ -113,6 +108,4 @@ def _require_text(kind: str, labels: Sequence[str]) -> None:
 
 def is_label(label: object) -> bool:
     """Return whether a label is text with something in it; half of a surrogate pair is not."""
-    if not isinstance(label, str) or not label.strip():
-        return False
-    return not any("\ud800" <= character <= "\udfff" for character in label)
+    return isinstance(label, str) and bool(label.strip()) and not any("\ud800" <= each <= "\udfff" for each in label)

@@ -1,20 +1,18 @@
 """Export: tables of predictions, graphs, embeddings and scorers, in formats that other tools read."""
 
-from staypositive.interop.exports import EMBEDDING_FORMATS, GRAPH_FORMATS, export_embeddings, export_graph
+from staypositive.interop.exports import (
+    FORMATS,
+    choose_format,
+    export_embeddings,
+    export_graph,
+    require_table_path,
+    write_table,
+)
 from staypositive.interop.ntriples import BASE
 from staypositive.interop.onnx import export_onnx
-from staypositive.interop.tables import require_table_path, write_table
 from staypositive.interop.trackers import Tracker, make_tracker
 
 __all__ = [
-    "BASE",
-    "EMBEDDING_FORMATS",
-    "GRAPH_FORMATS",
-    "Tracker",
-    "export_embeddings",
-    "export_graph",
-    "export_onnx",
-    "make_tracker",
-    "require_table_path",
-    "write_table",
-]
+    "BASE", "FORMATS", "Tracker", "choose_format", "export_embeddings", "export_graph", "export_onnx", "make_tracker",
+    "require_table_path", "write_table",
+]  # fmt: skip

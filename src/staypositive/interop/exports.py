@@ -1,32 +1,46 @@
-"""Graphs and embeddings as files, in formats that other tools read."""
+"""Graphs, embeddings and tables of predictions as files, in formats that other tools read."""
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+import logging
 import os
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from staypositive.errors import InputError, SettingError
 from staypositive.files import write_atomic
-from staypositive.graph import SPLITS, KnowledgeGraph, Triples, write_folder
-from staypositive.graph.encoded import write_encoded
-from staypositive.interop.ntriples import BASE, statement
-from staypositive.interop.tables import TRIPLE, to_parquet
-from staypositive.models import evaluating
+from staypositive.graph import SPLITS, KnowledgeGraph, Triples, write_encoded, write_folder
+from staypositive.interop.ntriples import BASE, statement, with_probabilities
 from staypositive.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-GRAPH_FORMATS = ("tsv", "parquet", "nt", "npz")
-EMBEDDING_FORMATS = ("npy", "parquet", "word2vec")
-Rows = NDArray[np.float32]
+log = logging.getLogger(__name__)
+FORMATS = {
+    "embeddings": ("npy", "parquet", "word2vec"),
+    "graph": ("tsv", "parquet", "nt", "npz"),
+    "scorer": ("onnx",),
+}
+"""What of a run can be exported, and how; the first format is the default."""
+TRIPLE = ["head", "relation", "tail"]
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""How a cell begins that a spreadsheet takes for a formula, or strips and then takes for one."""
+
+
+def choose_format(what: str, format: str | None = None) -> str:
+    """Return the format to export in: the one that is asked for, or else the first."""
+    if format not in (None, *FORMATS[what]):
+        raise SettingError(f"{what} can be exported as {', '.join(FORMATS[what])}, got {format!r}")
+    return format or FORMATS[what][0]
 
 
 def export_graph(graph: KnowledgeGraph, out: str | os.PathLike[str], format: str = "tsv", base: str = BASE) -> Path:
@@ -34,9 +48,8 @@ def export_graph(graph: KnowledgeGraph, out: str | os.PathLike[str], format: str
 
     N-Triples keep false triples in files of their own (`valid_negatives.nt`), and have no confidence.
     """
+    choose_format("graph", format)
     out = Path(out)
-    if format not in GRAPH_FORMATS:
-        raise SettingError(f"a graph is exported as {', '.join(GRAPH_FORMATS)}, got {format!r}")
     if format == "tsv":
         return write_folder(graph, out)
     if format == "npz":
@@ -48,18 +61,17 @@ def export_graph(graph: KnowledgeGraph, out: str | os.PathLike[str], format: str
         split = graph.split(name)
         if format == "parquet" and len(split):
             extra = {"label": split.labels, "confidence": split.weights}
-            table = labelled(graph, split.triples).assign(**{k: v for k, v in extra.items() if v is not None})
-            write_atomic(out / f"{name}.parquet", to_parquet(table))
+            table = _labelled(graph, split.triples).assign(**{k: v for k, v in extra.items() if v is not None})
+            write_atomic(out / f"{name}.parquet", _parquet(table))
         elif format == "nt":
             for stem, triples in ((name, split.facts), (f"{name}_negatives", split.falsehoods)):
-                lines = [statement(row, base) for row in labelled(graph, triples).to_numpy().tolist()]
+                lines = [statement(row, base) for row in _labelled(graph, triples).to_numpy().tolist()]
                 if lines:
                     write_atomic(out / f"{stem}.nt", "".join(lines))
     return out
 
 
-def labelled(graph: KnowledgeGraph, triples: Triples) -> pd.DataFrame:
-    """Return triples by label, as a table of head, relation and tail."""
+def _labelled(graph: KnowledgeGraph, triples: Triples) -> pd.DataFrame:
     import pandas as pd
 
     labels = (graph.entities, graph.relations, graph.entities)
@@ -67,50 +79,109 @@ def labelled(graph: KnowledgeGraph, triples: Triples) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(TRIPLE, columns, strict=True)))
 
 
-def embeddings(run: Run) -> dict[str, tuple[list[str], Rows]]:
-    """Return labels and rows of `entities` and `relations`: the rows that scores are made of, bound applied.
-
-    A relation that was learnt in reverse too has a second row, called `NAME_inverse`.
-    """
-    with evaluating(run.model):
-        formed = run.model.entity_rows(), run.model.relation_rows()
-        entities, relations = (rows.float().cpu().numpy() for rows in formed)
-    names = list(run.graph.relations)
-    if run.model.reciprocal:
-        names += [f"{name}_inverse" for name in names]
-    return {"entities": (list(run.graph.entities), entities), "relations": (names, relations)}
-
-
 def export_embeddings(run: Run, out: str | os.PathLike[str], format: str = "npy") -> Path:
-    """Write a run's embeddings to a folder, for entities and relations apart.
+    """Write `run.embeddings` to a folder, for entities and relations apart.
 
     `npy`: `entities.npy`, and its labels as a list in `entities.json`; `parquet`: `entities.parquet`, a label and a
     vector in each row; `word2vec`: `entities.txt`, in word2vec's text format, which separates cells by spaces, so
     that white space in labels becomes `_`.
     """
-    if format not in EMBEDDING_FORMATS:
-        raise SettingError(f"embeddings are exported as {', '.join(EMBEDDING_FORMATS)}, got {format!r}")
     import pandas as pd
 
+    choose_format("embeddings", format)
     out = Path(out)
-    for kind, (labels, rows) in embeddings(run).items():
+    for kind, frame in run.embeddings.items():
         if format == "npy":
             stream = io.BytesIO()
-            np.save(stream, rows, allow_pickle=False)
+            np.save(stream, frame.to_numpy(), allow_pickle=False)
             write_atomic(out / f"{kind}.npy", stream.getvalue())
-            write_atomic(out / f"{kind}.json", json.dumps(labels, ensure_ascii=False, indent=0) + "\n")
+            write_atomic(out / f"{kind}.json", json.dumps(list(frame.index), ensure_ascii=False, indent=0) + "\n")
         elif format == "parquet":
-            table = pd.DataFrame({"label": labels, "vector": list(rows)})
-            write_atomic(out / f"{kind}.parquet", to_parquet(table))
+            table = pd.DataFrame({"label": frame.index, "vector": list(frame.to_numpy())})
+            write_atomic(out / f"{kind}.parquet", _parquet(table))
         else:
-            write_atomic(out / f"{kind}.txt", _word2vec(kind, labels, rows))
+            write_atomic(out / f"{kind}.txt", _word2vec(kind, frame))
     return out
 
 
-def _word2vec(kind: str, labels: list[str], rows: Rows) -> str:
-    words = ["_".join(label.split()) for label in labels]
+def _word2vec(kind: str, frame: pd.DataFrame) -> str:
+    words = ["_".join(label.split()) for label in frame.index]
     word, count = Counter(words).most_common(1)[0]
     if count > 1:
         raise InputError(f"two {kind} would both be called {word!r} in word2vec's format; export as npy or parquet")
-    lines = [f"{word} {' '.join(map(repr, row.tolist()))}\n" for word, row in zip(words, rows, strict=True)]
-    return "".join([f"{len(rows)} {rows.shape[1]}\n", *lines])
+    rows = zip(words, frame.to_numpy(), strict=True)
+    lines = [f"{word} {' '.join(map(repr, row.tolist()))}\n" for word, row in rows]
+    return "".join([f"{len(frame)} {frame.shape[1]}\n", *lines])
+
+
+def _separated(table: pd.DataFrame, mark: str) -> bytes:
+    """Return a table as text; cells are quoted where they must be, or all if one holds a carriage return."""
+    has_return = any("\r" in cell for name in table for cell in table[name] if isinstance(cell, str))
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL
+    return str(table.to_csv(sep=mark, index=False, lineterminator="\n", quoting=quoting)).encode("utf-8")
+
+
+def _parquet(table: pd.DataFrame) -> bytes:
+    stream = io.BytesIO()
+    try:
+        table.to_parquet(stream, index=False)
+    except ImportError:
+        raise InputError("Parquet needs pyarrow: pip install 'staypositive[parquet]'; or write a .tsv file") from None
+    return stream.getvalue()
+
+
+def _ntriples(table: pd.DataFrame) -> bytes:
+    missing = [name for name in (*TRIPLE, "probability") if name not in table.columns]
+    if missing:
+        raise InputError(f"N-Triples need whole triples and their probability; this table has no {missing[0]}")
+    rows = table[TRIPLE].itertuples(index=False, name=None)
+    return "".join(with_probabilities(rows, table["probability"])).encode("utf-8")
+
+
+TABLE_WRITERS: dict[str, Callable[[pd.DataFrame], bytes]] = {
+    ".tsv": partial(_separated, mark="\t"),
+    ".txt": partial(_separated, mark="\t"),
+    ".csv": partial(_separated, mark=","),
+    ".parquet": _parquet,
+    ".nt": _ntriples,
+}
+"""How a table becomes a file, by the ending of its name."""
+
+
+def require_table_path(path: Path) -> None:
+    """Refuse a name whose ending is of no format that tables are written in."""
+    if path.suffix.lower() not in TABLE_WRITERS:
+        endings = ", ".join(f"a {suffix}" for suffix in TABLE_WRITERS)
+        raise InputError(f"the output is one of {endings} file, got {path.name!r}")
+
+
+def write_table(table: pd.DataFrame, path: Path, *, spreadsheet_safe: bool = False) -> Path:
+    """Write a table, whole or not at all, in the format that the name's ending says.
+
+    Labels are written to the letter, so that what is read again is what was written. A spreadsheet that opens the
+    file would run a label such as `=HYPERLINK(...)`: `spreadsheet_safe` puts an apostrophe before those of a CSV or
+    TSV file, and a CSV file without it that holds any is warned of.
+    """
+    require_table_path(path)
+    suffix = path.suffix.lower()
+    if spreadsheet_safe and suffix not in (".csv", ".tsv", ".txt"):
+        raise InputError(f"only CSV and TSV files are made safe for spreadsheets, not {path.name!r}")
+    if suffix == ".csv" or spreadsheet_safe:
+        guarded, found = _guarded(table)
+        if spreadsheet_safe:
+            table = guarded
+        elif found:
+            log.warning("%s: a spreadsheet would take %d cells for formulas; see --spreadsheet-safe", path, found)
+    return write_atomic(path, TABLE_WRITERS[suffix](table))
+
+
+def _guarded(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """Return a table with an apostrophe before each text that begins like a formula, and how many those are."""
+    found, columns = 0, {}
+    for name in table.columns:
+        cells = table[name].tolist()
+        begins = [isinstance(cell, str) and cell.startswith(FORMULA) for cell in cells]
+        if any(begins):
+            found += sum(begins)
+            columns[name] = [f"'{cell}" if begin else cell for cell, begin in zip(cells, begins, strict=True)]
+    return table.assign(**columns), found

@@ -45,7 +45,6 @@ def terms(labels: Sequence[str], base: str = BASE) -> tuple[str, str, str]:
 
 
 def statement(labels: Sequence[str], base: str = BASE) -> str:
-    """Return one triple as a line."""
     return f"{' '.join(terms(labels, base))} .\n"
 
 

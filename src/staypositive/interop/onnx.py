@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
-from staypositive.models import BilinearModel, Scorer
+from staypositive.models import BilinearModel
 from staypositive.probability import Beta, Calibrator, Isotonic, Platt, Temperature
 from staypositive.run import Run
 from staypositive.version import __version__
@@ -63,8 +63,7 @@ def export_onnx(run: Run, path: str | os.PathLike[str]) -> Path:
     except ModuleNotFoundError:
         raise InputError("ONNX needs onnx: pip install 'staypositive[onnx]'") from None
     path = Path(path)
-    scorer = Scorer(run.model)
-    tables = [rows.float().cpu().numpy() for rows in (scorer.entity_rows, scorer.relation_rows)]
+    tables = [frame.to_numpy() for frame in run.embeddings.values()]
     if sum(table.nbytes for table in tables) > MOST_BYTES:
         raise InputError("the rows do not fit in one ONNX file, which holds 2 GB; export the embeddings instead")
     nodes, constants = _score(run.model, *tables)
@@ -78,10 +77,8 @@ def export_onnx(run: Run, path: str | os.PathLike[str]) -> Path:
         array = array.astype(np.float32) if array.dtype == np.float64 else array
         model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
     model.graph.name = f"{run.settings.model} on {run.graph.name}"
-    calibrator = run.calibrator.name if run.calibrator else "none"
-    onnx.helper.set_model_props(
-        model, {"model": run.settings.model, "calibrator": calibrator, "graph": run.graph.name}
-    )
+    about = {"model": run.settings.model, "graph": run.graph.name}
+    onnx.helper.set_model_props(model, about | {"calibrator": run.calibrator.name if run.calibrator else "none"})
     write_atomic(path, model.SerializeToString())
     labels = {"entities": run.graph.entities.labels, "relations": run.graph.relations.labels}
     write_atomic(path.with_suffix(".labels.json"), json.dumps(labels, ensure_ascii=False) + "\n")
@@ -124,7 +121,7 @@ def _probability(calibrator: Calibrator | None) -> Graph | None:
 
 
 def _interpolated(knots: NDArray[np.float64], values: NDArray[np.float64]) -> Graph:
-    """Return the piecewise linear map: its first value, and of each piece's rise as much as the logit has passed."""
+    """Return a piecewise linear map: its first value, and of each piece's rise the share the logit has passed."""
     if len(knots) < 2:
         return "  nothing = Mul (logit, zero)  probability = Add (nothing, value)", {"zero": 0.0, "value": values[0]}
     nodes = """

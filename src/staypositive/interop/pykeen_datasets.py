@@ -1,7 +1,7 @@
 """Our named datasets as PyKEEN's, by its `pykeen.datasets` entry point: `pipeline(dataset="wn11")`.
 
 Those that PyKEEN has no class of its own for are here. Nothing is read before a split is asked for. PyKEEN knows
-facts alone: the triples labelled false are in `falsehoods`, and in `graph`.
+facts only: the triples labelled false are in `falsehoods`, and in `graph`.
 
 This is a module of its own, beside the plug-in, because PyKEEN loads it while it is half imported itself.
 """
@@ -45,7 +45,7 @@ class CatalogueDataset(LazyDataset):
         self._validation = self._factory("valid", False)
 
     def _factory(self, split: str, inverse: bool) -> TriplesFactory:
-        """Return the facts of a split; inverse triples are for training alone, as everywhere in PyKEEN."""
+        """Return the facts of a split; only training has inverse triples, as in PyKEEN."""
         graph = self.graph
         entities, relations = ({label: i for i, label in enumerate(own)} for own in (graph.entities, graph.relations))
         facts = torch.as_tensor(graph.split(split).facts)

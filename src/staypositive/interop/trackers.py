@@ -29,23 +29,20 @@ class Tracker(Callback):
         self.is_open = True
 
     def on_epoch(self, record: EpochRecord) -> None:
-        """Write names such as `loss/facts`, `validation/mrr`, `mean_score` and `seconds`."""
         terms = {f"loss/{name}": value for name, value in record.terms.items()}
         checks = {f"validation/{name}": value for name, value in record.validation.items()}
         self.write(record.epoch, {**terms, "mean_score": record.mean_score, "seconds": record.seconds, **checks})
 
     def on_end(self, result: TrainingResult) -> None:
+        self.is_open = False
         went_well = result.stopped in ("epochs", "patience")
-        self._close({"best_epoch": result.best_epoch, "stopped": result.stopped}, went_well)
+        self.finish({"best_epoch": result.best_epoch, "stopped": result.stopped}, went_well)
 
     def abandon(self) -> None:
         """Close the log of a training that was interrupted; one that has ended is left as it is."""
         if self.is_open:
-            self._close({"stopped": "interrupted"}, went_well=False)
-
-    def _close(self, result: Facts, went_well: bool) -> None:
-        self.is_open = False
-        self.finish(result, went_well)
+            self.is_open = False
+            self.finish({"stopped": "interrupted"}, went_well=False)
 
     @abstractmethod
     def open(self, epochs: int) -> None:
@@ -53,7 +50,7 @@ class Tracker(Callback):
 
     @abstractmethod
     def write(self, epoch: int, numbers: Mapping[str, float]) -> None:
-        """Write the numbers of one epoch."""
+        """Write the numbers of one epoch, such as `loss/facts`, `validation/mrr`, `mean_score` and `seconds`."""
 
     @abstractmethod
     def finish(self, result: Facts, went_well: bool) -> None:
@@ -63,13 +60,10 @@ class Tracker(Callback):
 class JsonLines(Tracker):
     """Appends lines to a file: `start`, one `epoch` each, `end`; flushed one by one, so that others can follow."""
 
-    def __init__(self, where: str, about: Facts) -> None:
-        super().__init__(where, about)
-        self.path = Path(where)
-
     def open(self, epochs: int) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle = open_plain(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        path = Path(self.where)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._stream = os.fdopen(handle, "a", encoding="utf-8")
         self._line({"event": "start", "epochs": epochs, **self.about})
 

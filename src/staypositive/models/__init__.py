@@ -13,6 +13,6 @@ from staypositive.models.transe import TransE
 __all__ = [
     "BOUNDS", "CLOSED_WORLD", "ENSEMBLE", "MODELS", "TABLES", "BilinearModel", "BlockModel", "Ensemble", "HolE",
     "LinearMap", "ModelOptions", "Ntn", "Rescal", "RowMoments", "ScoreMoments", "Scorer", "Table", "Term", "TransE",
-    "Tucker", "build_model", "combine_models", "evaluating", "logit", "options_class", "resolve_prior_score",
-    "score_moments",
+    "Tucker", "build_model", "combine_models", "evaluating", "logit", "options_class",
+    "resolve_prior_score", "score_moments",
 ]  # fmt: skip

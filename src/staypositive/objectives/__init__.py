@@ -39,18 +39,6 @@ def build_objective(name: str, **options: Any) -> Objective:
 
 
 __all__ = [
-    "ENOUGH_FACTS",
-    "OBJECTIVES",
-    "Batch",
-    "Defaults",
-    "LogisticForm",
-    "NegativeSampling",
-    "Objective",
-    "OneVsAll",
-    "SecondMoment",
-    "Statistic",
-    "StayPositive",
-    "build_objective",
-    "gram_is_less_work",
-    "objective_options",
-]
+    "ENOUGH_FACTS", "OBJECTIVES", "Batch", "Defaults", "LogisticForm", "NegativeSampling", "Objective", "OneVsAll",
+    "SecondMoment", "Statistic", "StayPositive", "build_objective", "gram_is_less_work", "objective_options",
+]  # fmt: skip

@@ -40,7 +40,7 @@ class NegativeSampling(Objective):
     }
 
     negatives: int = option(1, "negative ratio n: corruptions drawn for each fact", least=1)
-    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch", least=0)
+    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once per epoch", least=0)
 
     @property
     def statistic(self) -> Statistic:
@@ -49,16 +49,13 @@ class NegativeSampling(Objective):
 
     @property
     def touches_all_rows(self) -> bool:
-        """L2 acts on every row, whatever the batch has."""
         return self.l2 > 0
 
     def logistic_form(self, batches: int) -> LogisticForm:
-        """Return the loss as compiled steps compute it."""
         return LogisticForm(decay=self.l2 / batches)
 
     @property
     def negatives_per_fact(self) -> int:
-        """The negative ratio."""
         return self.negatives
 
     def examples(self, facts: Tensor, n_entities: int, keys: Tensor) -> Tensor:
@@ -73,7 +70,6 @@ class NegativeSampling(Objective):
         return torch.cat([facts, false], dim=1)
 
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
-        """Return `facts`, `negatives` and, where asked for, `l2`."""
         true, false = batch.logits(model).tensor_split([batch.n_facts])
         terms = {
             "facts": batch.weighted(softplus(-true)).sum(),

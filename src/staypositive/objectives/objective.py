@@ -93,13 +93,11 @@ class Batch:
         return self.entity_rows * self.present[0], self.relation_rows * self.present[1]
 
     def all_entities(self) -> Candidates:
-        """Return all entities as candidates, given themselves or by G."""
         if self.statistic is not None:
             return Candidates(self.entity_rows, self.statistic)
         return Candidates.of(self.entity_rows, len(self.heads))
 
     def all_relations(self) -> Candidates:
-        """Return all relations as candidates."""
         return Candidates.of(self.relation_rows, len(self.heads))
 
     def logits(self, model: BilinearModel) -> Tensor:
@@ -121,12 +119,21 @@ class Objective(ABC):
     """Whether its terms are means over the batch, rather than sums."""
     has_log_odds: ClassVar[bool] = True
     """Whether its loss reads φ + ψ as log-odds, so that the prior score ψ has a meaning."""
+    target_score: ClassVar[float | None] = None
+    """The score that facts are trained towards, where the loss states one."""
+    averaged_options: ClassVar[tuple[str, ...]] = ()
+    """Options of which an ensemble has the mean of its members', by weight."""
     statistic_terms: ClassVar[frozenset[str]] = frozenset()
     """Its terms that depend on the statistic alone: of several processes, each computes the same."""
     search_space: ClassVar[dict[str, Any]] = {"learning_rate": {"low": 0.03, "high": 1.0, "log": True}}
     """What `tune` searches beside dim and dropout: lists of values, or ranges."""
     paper_grid: ClassVar[dict[str, Any]] = {}
     """The grid of the paper's appendix, if it has one; the bound is 5 and the power 1 throughout."""
+
+    def __init_subclass__(cls) -> None:
+        # Compiled steps must not compute the loss of a parent for a child that has terms of its own.
+        if "terms" in vars(cls) and "logistic_form" not in vars(cls):
+            cls.logistic_form = Objective.logistic_form  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         check_options(self, owner=f" (an option of {self.name})")
@@ -150,6 +157,11 @@ class Objective(ABC):
     def is_reciprocal(self) -> bool:
         """Whether each fact is learnt from backwards too, as (t, r + |R|, h)."""
         return False
+
+    @property
+    def weight_per_triple(self) -> float | None:
+        """The weight w0 of a triple that is no fact, where the loss gives each the same relative to each fact."""
+        return None
 
     @property
     def negatives_per_fact(self) -> int:

@@ -23,7 +23,7 @@ class OneVsAll(Objective):
 
     With `reciprocal` a head is asked for as the tail of the fact read backwards, by a relation row of its own.
 
-    Nothing is drawn, but every entity is scored for every fact: O(|E|·d) a fact. Dropout acts on the query, so that
+    Nothing is drawn, but every entity is scored for every fact: O(|E|·d) per fact. Dropout acts on the query, so that
     one mask serves all candidates.
     """
 
@@ -31,12 +31,14 @@ class OneVsAll(Objective):
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10, monitor="mrr")
     averages: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = False
+    statistic = Statistic.ROWS  # every entity is a candidate
+    touches_all_rows = True
     search_space: ClassVar[dict[str, Any]] = {
         "learning_rate": {"low": 0.03, "high": 1.0, "log": True},
         "n3": {"low": 1e-4, "high": 0.1, "log": True},
     }
 
-    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once an epoch", least=0)
+    l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once per epoch", least=0)
     n3: float = option(0.0, "weight of the N3 penalty on the facts' rows", least=0)
     reciprocal: bool = option(
         False, "learn each fact backwards too, in place of asking for heads", choices=(True, False)
@@ -44,21 +46,9 @@ class OneVsAll(Objective):
 
     @property
     def is_reciprocal(self) -> bool:
-        """As set."""
         return self.reciprocal
 
-    @property
-    def statistic(self) -> Statistic:
-        """Every entity is a candidate."""
-        return Statistic.ROWS
-
-    @property
-    def touches_all_rows(self) -> bool:
-        """Every entity is a candidate."""
-        return True
-
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
-        """Return `tails`, `heads` and, where asked for, `l2`."""
         heads, tails = batch.entity_rows[batch.heads], batch.entity_rows[batch.tails]
         relations = batch.relation_rows[batch.relations]
         terms = {"tails": self._answer(model, batch, model.tail_query(heads, relations), batch.tails, 0)}

@@ -26,6 +26,6 @@ def n3_penalty(
 
 
 def l2_penalty(weight: float, batch: Batch) -> Tensor:
-    """Return weight/2 · (‖entities‖² + ‖relations‖²), divided so that it counts once an epoch."""
+    """Return weight/2 · (‖entities‖² + ‖relations‖²), divided so that it counts once per epoch."""
     total = batch.entity_weights.square().sum() + batch.relation_weights.square().sum()
     return total * (weight / 2 / batch.batches)

@@ -44,6 +44,9 @@ class SecondMoment(Objective):
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=1e-3, accumulator=1e-10, monitor="mrr")
     averages: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = False
+    target_score: ClassVar[float] = 1.0
+    averaged_options: ClassVar[tuple[str, ...]] = ("unobserved_weight",)
+    statistic = Statistic.GRAM
     search_space: ClassVar[dict[str, Any]] = {
         "learning_rate": {"low": 0.03, "high": 0.3, "log": True},
         "unobserved_weight": {"low": 1e-4, "high": 3e-2, "log": True},
@@ -66,7 +69,7 @@ class SecondMoment(Objective):
         applies=Applies("reciprocal=False (--no-reciprocal)", "reciprocal", lambda own: not own.reciprocal),
     )
     weighting: str = option(
-        "triple", "a query counts once a fact, once in all, or all triples weigh alike", choices=WEIGHTINGS
+        "triple", "a query counts once per fact, once in all, or all triples weigh alike", choices=WEIGHTINGS
     )
     relation_power: float = option(
         0.0, "facts weigh (number of facts of their relation)^-this, with mean 1", least=-10, most=10
@@ -90,13 +93,7 @@ class SecondMoment(Objective):
     )
 
     @property
-    def statistic(self) -> Statistic:
-        """All rows by their Gram matrix."""
-        return Statistic.GRAM
-
-    @property
     def spread_interval(self) -> int:
-        """As set."""
         return self.gram_update_interval
 
     @property
@@ -106,8 +103,11 @@ class SecondMoment(Objective):
 
     @property
     def is_reciprocal(self) -> bool:
-        """As set."""
         return self.reciprocal
+
+    @property
+    def weight_per_triple(self) -> float | None:
+        return self.unobserved_weight if self.weighting == "triple" else None
 
     def preferred_calibrator(self, labels: int, facts: int) -> str | None:
         """Return one that compares a score with its null distribution: scores of this objective are no log-odds."""
@@ -133,7 +133,6 @@ class SecondMoment(Objective):
         return prepared
 
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
-        """Return `tails`, `heads` and `relations`, as far as they are asked for, and `n3`."""
         heads, relations, tails = batch.rows()
         all_entities, all_relations = batch.all_entities(), batch.all_relations()
         from_heads = self._dropped(model, batch, heads, 0)

@@ -56,7 +56,6 @@ class Candidates:
         return cls(rows, gram(rows) if gram_is_less_work(queries, *rows.shape) else None)
 
     def gram(self) -> Tensor:
-        """Return G, shape (width, width)."""
         return gram(self.rows) if self.given is None else self.given
 
     def sum_squares(self, queries: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ class StayPositive(Objective):
 
     name: ClassVar[str] = "stay-positive"
     defaults: ClassVar[Defaults] = Defaults(bound="tanh", init_scale=None, accumulator=0.1)
+    statistic = Statistic.SUM
     statistic_terms: ClassVar[frozenset[str]] = frozenset({"penalty"})
     search_space: ClassVar[dict[str, Any]] = {
         "learning_rate": {"low": 0.03, "high": 1.0, "log": True},
@@ -58,17 +59,11 @@ class StayPositive(Objective):
     )
 
     @property
-    def statistic(self) -> Statistic:
-        """The sum of all scores is the score of the summed rows."""
-        return Statistic.SUM
-
-    @property
     def touches_all_rows(self) -> bool:
         """All scope sums over every row."""
         return self.scope == "all"
 
     def logistic_form(self, batches: int) -> LogisticForm:
-        """Return the loss as compiled steps compute it."""
         return LogisticForm(penalty=self.weight(batches), power=self.power)
 
     def weight(self, batches: int) -> float:
@@ -76,7 +71,6 @@ class StayPositive(Objective):
         return self.penalty_weight / (batches if self.weighting == "authors" else 1)
 
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
-        """Return `facts` and `penalty`."""
         entities, relations = batch.summed_rows()
         total = model.sum_rows(entities, relations, entities)
         size = total.abs() if self.power == 1 else total.square()

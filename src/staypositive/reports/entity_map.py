@@ -12,13 +12,11 @@ from torch import Tensor
 from staypositive.models import RowMoments
 from staypositive.reports.charts import Point, scatter
 from staypositive.reports.frame import COLOURS, colour
-from staypositive.reports.html import Html, percent, section, tag
+from staypositive.reports.html import Content, percent, tag
 from staypositive.reports.report_data import ReportData
 
-GRID = (7, 9)
-"""Columns and rows of a grid; the entity with most facts in each cell is offered a name on the map."""
-BUSIEST = 200
-"""Entities with most facts that are drawn in any case."""
+GRID = (7, 9)  # columns and rows; the entity with most facts in each cell is offered a name on the map
+BUSIEST = 200  # entities with most facts, which are always drawn
 
 
 def principal_plane(rows: Tensor) -> tuple[NDArray[np.float64], float]:
@@ -34,9 +32,9 @@ def principal_plane(rows: Tensor) -> tuple[NDArray[np.float64], float]:
         axes = torch.cat([axes, torch.zeros_like(axes)], dim=1)
     largest = axes.abs().argmax(0)
     axes = axes * torch.where(axes[largest, torch.arange(2)] < 0, -1.0, 1.0)
-    total = float(variances.clamp(min=0).sum()) or 1.0
+    variances = variances.clamp(min=0)
     places: NDArray[np.float64] = ((values - moments.mean) @ axes).cpu().numpy()
-    return places, float(variances[-2:].clamp(min=0).sum()) / total
+    return places, float(variances[-2:].sum()) / (float(variances.sum()) or 1.0)
 
 
 def is_two_sided(triples: NDArray[np.int64], n_relations: int) -> list[bool]:
@@ -58,15 +56,13 @@ def main_roles(triples: NDArray[np.int64], n_entities: int, two_sided: Sequence[
     entities = np.concatenate([triples[:, 0], triples[:, 2]])
     roles = np.concatenate([relations, np.where(np.array(two_sided)[relations], relations, relations + n_relations)])
     pairs, counts = np.unique(np.column_stack([entities, roles]), axis=0, return_counts=True)
-    order = np.lexsort((-counts, pairs[:, 0]))
-    first = order[np.unique(pairs[order, 0], return_index=True)[1]]
+    rising = pairs[np.lexsort((-pairs[:, 1], counts))]
     found = np.full(n_entities, -1, dtype=np.int64)
-    found[pairs[first, 0]] = pairs[first, 1]
+    found[rising[:, 0]] = rising[:, 1]  # the last one stays: the most frequent
     return found
 
 
-def map_section(data: ReportData) -> Html:
-    """Return the map with its legend."""
+def map_section(data: ReportData) -> Content:
     graph, relations = data.graph, data.graph.relations
     places, share = principal_plane(data.predictor.scorer.entity_rows)
     facts = graph.train.facts
@@ -74,25 +70,17 @@ def map_section(data: ReportData) -> Html:
     both = is_two_sided(facts, len(relations))
     roles = main_roles(facts, len(graph.entities), both)
     names = [label if same else f"{label} →" for label, same in zip(relations, both, strict=True)]
-    names += [*(f"→ {label}" for label in relations), "no facts"]
+    names += [*(f"→ {label}" for label in relations), "no facts"]  # the last is also role −1
     kinds, counts = np.unique(roles, return_counts=True)
     common = kinds[np.argsort(-counts, kind="stable")][:COLOURS].tolist()
     shown = _chosen(degrees, data.points, data.seed)
     tones = [common.index(role) if role in common else COLOURS for role in roles.tolist()]
-    points = {
-        i: Point(
-            float(places[i, 0]),
-            float(places[i, 1]),
-            tones[i],
-            f"{graph.entities[i]} · {names[roles[i]]} · {degrees[i]:,} facts",
-        )
-        for i in shown
-    }
-    named = _spread(places, degrees, shown)
-    drawn = scatter(list(points.values()), [(points[i], graph.entities[i]) for i in named], "map of the entities")
-    legend = [
-        tag("li", f"{names[kind]} ({(roles == kind).sum():,})", class_=colour(i)) for i, kind in enumerate(common)
-    ]
+    said = {i: f"{graph.entities[i]} · {names[roles[i]]} · {degrees[i]:,} facts" for i in shown}
+    points = {i: Point(float(places[i, 0]), float(places[i, 1]), tones[i], said[i]) for i in shown}
+    offered = [(points[i], graph.entities[i]) for i in _spread(places, degrees, shown)]
+    drawn = scatter(list(points.values()), offered, "map of the entities")
+    entries = [f"{names[kind]} ({(roles == kind).sum():,})" for kind in common]
+    legend = [tag("li", entry, class_=colour(i)) for i, entry in enumerate(entries)]
     if len(kinds) > COLOURS:
         legend.append(tag("li", "other roles", class_="grey"))
     lead = (
@@ -100,7 +88,7 @@ def map_section(data: ReportData) -> Html:
         f"({percent(share)} of the variance), coloured by the place they most often have in a fact: head (r →) or "
         "tail (→ r). Point at one to read its name; in each part, the one with most facts is named."
     )
-    return section("Map of the entities", lead, tag("ul", *legend, class_="legend"), drawn, name="map")
+    return [lead, tag("ul", *legend, class_="legend"), drawn]
 
 
 def _spread(places: NDArray[np.float64], degrees: NDArray[np.int64], shown: list[int]) -> list[int]:
@@ -108,12 +96,9 @@ def _spread(places: NDArray[np.float64], degrees: NDArray[np.int64], shown: list
     own = places[shown]
     low, span = own.min(0), np.maximum(np.ptp(own, axis=0), 1e-12)
     cells = np.minimum(((own - low) / span * GRID).astype(np.int64), np.array(GRID) - 1)
-    best: dict[tuple[int, ...], int] = {}
-    for i, cell in sorted(
-        zip(shown, map(tuple, cells.tolist()), strict=True), key=lambda item: (-degrees[item[0]], item[0])
-    ):
-        best.setdefault(cell, i)
-    return list(best.values())
+    order = np.lexsort((np.array(shown), -degrees[shown]))
+    first = np.unique(cells[order], axis=0, return_index=True)[1]
+    return [shown[i] for i in order[np.sort(first)].tolist()]
 
 
 def _chosen(degrees: NDArray[np.int64], most: int, seed: int) -> list[int]:

@@ -1,15 +1,14 @@
-"""The plane that charts are drawn on: from numbers to places, round ticks, quiet axes, and the names of colours."""
+"""The plane that charts are drawn on: places of numbers, round ticks, axes, and the names of colours."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from staypositive.reports.html import Html, join, tag
 
-COLOURS = 8
-"""Distinct colours of the style; later series are grey."""
-
+COLOURS = 8  # of the style; later series are grey
 Label = Callable[[float], str]
 
 
@@ -26,50 +25,42 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
+@dataclass
 class Frame:
-    """The plane of a chart: from numbers to places, with axes."""
+    """The plane of a chart: the ranges of both axes, and how many units of the drawing they take."""
 
-    def __init__(
-        self,
-        xs: tuple[float, float],
-        ys: tuple[float, float],
-        *,
-        width: int = 320,
-        height: int = 170,
-        margins: tuple[int, int, int, int] = (12, 14, 24, 40),
-        log_x: bool = False,
-    ) -> None:
-        self.width, self.height, self.log_x = width, height, log_x
-        self.top, self.right, self.bottom, self.left = margins
-        low, high = (math.log(xs[0]), math.log(xs[1])) if log_x else xs
-        self.x_low, self.x_span = low, (high - low) or 1.0
-        self.y_low, self.y_span = ys[0], (ys[1] - ys[0]) or 1.0
-        self.xs, self.ys = xs, ys
+    xs: tuple[float, float]
+    ys: tuple[float, float]
+    width: int = 320
+    height: int = 170
+    margins: tuple[int, int, int, int] = (12, 14, 24, 40)
+    log_x: bool = False
+
+    def __post_init__(self) -> None:
+        self.top, self.right, self.bottom, self.left = self.margins
 
     def x(self, value: float) -> float:
         """Return the place of a number from the left."""
-        value = math.log(value) if self.log_x else value
-        share = (value - self.x_low) / self.x_span
+        place, low, high = (math.log(part) if self.log_x else part for part in (value, *self.xs))
+        share = (place - low) / ((high - low) or 1.0)
         return round(self.left + share * (self.width - self.left - self.right), 1)
 
     def y(self, value: float) -> float:
         """Return the place of a number from the top."""
-        share = (value - self.y_low) / self.y_span
+        low, high = self.ys
+        share = (value - low) / ((high - low) or 1.0)
         return round(self.height - self.bottom - share * (self.height - self.top - self.bottom), 1)
 
     def path(self, xs: Sequence[float], ys: Sequence[float]) -> str:
         """Return the path through some points; it breaks where a number is not finite."""
         words, pen = [], "M"
         for x, y in zip(xs, ys, strict=True):
-            if not math.isfinite(y):
-                pen = "M"
-                continue
-            words.append(f"{pen}{self.x(x)} {self.y(y)}")
-            pen = "L"
+            if math.isfinite(y):
+                words.append(f"{pen}{self.x(x)} {self.y(y)}")
+            pen = "L" if math.isfinite(y) else "M"
         return "".join(words)
 
     def axes(self, x_ticks: Sequence[float], y_ticks: Sequence[float], x_label: Label, y_label: Label) -> Html:
-        """Return a quiet grid with its numbers."""
         base, parts = self.height - self.bottom, []
         for value in y_ticks:
             y = self.y(value)
@@ -84,10 +75,7 @@ class Frame:
 
     def svg(self, *content: object, title: str) -> Html:
         """Return the whole drawing; `title` is what it says to those who cannot see it."""
-        return tag(
-            "svg", *content, viewBox=f"0 0 {self.width} {self.height}", role="img", aria_label=title,
-            preserveAspectRatio="xMidYMid meet",
-        )  # fmt: skip
+        return tag("svg", *content, viewBox=f"0 0 {self.width} {self.height}", role="img", aria_label=title)
 
 
 def colour(index: int) -> str:

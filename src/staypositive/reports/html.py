@@ -8,20 +8,18 @@ from collections.abc import Iterable, Sequence
 from staypositive.text import visible
 
 VOID = {"meta", "br"}
-SHOWN = 24
-"""Rows of a table before the rest is folded away."""
+SHOWN = 24  # rows of a table before the rest is folded away
 
 
 class Html(str):
     """Text that is markup already."""
 
-    __slots__ = ()
-
 
 class Number(str):
     """A number as people read it: it stands to the right, and is never broken."""
 
-    __slots__ = ()
+
+Content = Sequence[object]  # of a section: the sentences that say what is seen, then what is shown
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Html:
@@ -32,11 +30,8 @@ def tag(name: str, /, *children: object, **attributes: object) -> Html:
     >>> print(tag("p", "a < b", tag("b", 1.5), class_="x", data_name='"'))
     <p class="x" data-name="&quot;">a &lt; b<b>1.5</b></p>
     """
-    said = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
+    given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
+    said = "".join(f' {key}="{_escaped(value)}"' for key, value in given.items())
     return Html(f"<{name}{said}>" if name in VOID else f"<{name}{said}>{join(children)}</{name}>")
 
 
@@ -46,8 +41,7 @@ def join(parts: Iterable[object], between: str = "") -> Html:
 
 
 def _escaped(value: object) -> str:
-    """Return text as text: markup is escaped, and what would turn or hide the text around it is spelt out."""
-    return html.escape(visible(str(value)))
+    return html.escape(visible(str(value)))  # what would turn or hide the text around it is spelt out
 
 
 def number(value: float | int | None) -> Number:
@@ -86,28 +80,25 @@ def table(header: Iterable[object], rows: Iterable[Iterable[object]], **attribut
     for place, title in enumerate(header):
         is_numeric = bool(lines) and all(isinstance(line[place], Number) for line in lines)
         head.append(tag("th", title, scope="col", class_="number" if is_numeric else None))
-    body = [tag("tr", *map(_cell, line)) for line in lines]
+    body = [
+        tag("tr", *(tag("td", cell, class_="number" if isinstance(cell, Number) else None) for cell in line))
+        for line in lines
+    ]
     inner = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), **attributes)
     return tag("div", inner, class_="scroll")
 
 
 def folded_table(header: Sequence[object], rows: Sequence[Sequence[object]]) -> list[Html]:
-    """Return the table of the first rows, and the rest folded away until it is asked for; all of it is printed."""
+    """Return the table of the first rows, and the rest folded away; all of it is printed."""
     rest = rows[SHOWN:]
     more = [tag("details", tag("summary", f"{len(rest)} more"), table(header, rest))] if rest else []
     return [table(header, rows[:SHOWN]), *more]
 
 
-def _cell(value: object) -> Html:
-    return tag("td", value, class_="number" if isinstance(value, Number) else None)
-
-
 def section(title: str, lead: object, *content: object, name: str) -> Html:
-    """Return a section of the page with its heading and one sentence or two that say what is seen."""
     return tag("section", tag("h2", title), tag("p", lead, class_="lead"), *content, id=name)
 
 
 def figure(title: object, drawing: Html, note: object = "", **attributes: object) -> Html:
-    """Return a drawing with its title, and a note if there is one."""
     caption = tag("figcaption", title, tag("span", note, class_="note") if note else Html())
     return tag("figure", caption, drawing, **attributes)

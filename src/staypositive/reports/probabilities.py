@@ -13,7 +13,7 @@ from staypositive.models import logit
 from staypositive.probability import kernel_density, null_density
 from staypositive.reports.charts import Bins, Series, density_chart, reliability_chart
 from staypositive.reports.frame import plain
-from staypositive.reports.html import Html, figure, join, percent, section, table, tag
+from staypositive.reports.html import Content, Html, figure, join, percent, table, tag
 from staypositive.reports.report_data import ReportData
 
 Floats = NDArray[np.float64]
@@ -21,26 +21,22 @@ _METRICS = {
     "nll": "NLL", "brier": "Brier", "auc": "AUC", "average_precision": "AP", "ece": "ECE", "accuracy": "accuracy",
 }  # fmt: skip
 _STATED = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
-_EDGE = 8.5
-"""Log-odds beyond this are drawn at the edge."""
+_EDGE = 8.5  # log-odds beyond this are drawn at the edge
 
 
-def probability_section(data: ReportData) -> Html:
+def probability_section(data: ReportData) -> Content:
     """Return reliability and densities where there are labelled triples, and what facts alone say in any case."""
-    ways = {"uncalibrated": data.plain}
+    ways = {"uncalibrated": Predictor(data.graph, data.predictor.scorer)}
     if data.predictor.calibrator is not None:
         ways[data.predictor.calibrator.name] = data.predictor
     labelled = "classification" in data.report
-    parts = [_reliability(data, ways)] if labelled else []
-    if not labelled:
-        parts.append(_at_least(data, ways))
+    checked = _reliability(data, ways) if labelled else _at_least(data, ways)
     drawings = [*(_density(data, name, way) for name, way in ways.items()), _z(data)]
-    parts.append(tag("div", *drawings, class_="multiples below"))
     if labelled:
         lead = (
             f"Stated probabilities against the truth of {len(data.held):,} triples of {data.split}, labelled "
-            "true and false. On the diagonal, what is stated is what happens; a dot's area is its share of triples, "
-            "its whisker a 95% interval."
+            "true and false. Calibrated probabilities lie on the diagonal; a dot's area is its share of triples, its "
+            "whisker a 95% interval."
         )
     else:
         lead = (
@@ -49,20 +45,20 @@ def probability_section(data: ReportData) -> Html:
             "questions, whose mean and standard deviation are known in closed form, and what probability they are "
             "given."
         )
-    return section("Probabilities", lead, *parts, name="probabilities")
+    return [lead, checked, tag("div", *drawings, class_="multiples below")]
 
 
 def _reliability(data: ReportData, ways: dict[str, Predictor]) -> Html:
     curves = []
     for place, (name, way) in enumerate(ways.items()):
         logits = way.triple_logits(data.held.triples)
-        stated, observed, counts = reliability_bins(logits, data.held.signs, 10)
-        full = counts > 0
-        spans = [wilson(int(hits), int(count), 1.0) for hits, count in zip(observed[full], counts[full], strict=True)]
+        sums = np.array(reliability_bins(logits, data.held.signs, 10))
+        stated, hits, counts = sums[:, sums[2] > 0]
+        spans = [wilson(int(hit), int(count), 1.0) for hit, count in zip(hits, counts, strict=True)]
+        tone = 1 if place == 0 and len(ways) > 1 else 0
         curves.append(
-            Bins(name, (stated[full] / counts[full]).tolist(), (observed[full] / counts[full]).tolist(),
-                 counts[full].astype(int).tolist(), [s.low for s in spans], [s.high for s in spans],
-                 1 if place == 0 and len(ways) > 1 else 0)
+            Bins(name, (stated / counts).tolist(), (hits / counts).tolist(), counts.astype(int).tolist(),
+                 [span.low for span in spans], [span.high for span in spans], tone)
         )  # fmt: skip
     measured = data.report["classification"]["all"]
     rows = [[name, *(measured[name][key] for key in _METRICS)] for name in ways]
@@ -88,16 +84,15 @@ def _curves(data: ReportData, values: Floats, knots: Floats) -> list[Series]:
 
 def _density(data: ReportData, name: str, way: Predictor) -> Html:
     logits = np.clip(way.triple_logits(data.held.triples), -_EDGE, _EDGE)
-    drawn = density_chart(
-        _curves(data, logits, np.linspace(-_EDGE, _EDGE, 160)), f"density of probabilities, {name}",
-        at=[logit(p) for p in _STATED], x_label=lambda x: f"{100 / (1 + math.exp(-x)):.3g}%",
-    )  # fmt: skip
+    curves = _curves(data, logits, np.linspace(-_EDGE, _EDGE, 160))
+    at, said = [logit(p) for p in _STATED], f"density of probabilities, {name}"
+    drawn = density_chart(curves, said, at=at, x_label=lambda x: f"{100 / (1 + math.exp(-x)):.3g}%")
     return figure(f"Probabilities, {name}", drawn, "log-odds scale")
 
 
 def _z(data: ReportData) -> Html:
     """Draw the z-scores of held-out triples beside the standard normal curve that wrong answers should follow."""
-    z = np.arcsinh(data.features.combined_z)
+    z = np.arcsinh(data.predictor.null_distribution.features(data.held.triples).combined_z)
     knots = np.linspace(-2.6, max(3.2, float(np.quantile(z[data.held.signs > 0], 0.995))), 160)
     null = Series("N(0, 1)", knots.tolist(), null_density(knots).tolist(), 8)
     at = [math.asinh(v) for v in (-5, -2, 0, 2, 5, 10, 20, 50) if knots[0] <= math.asinh(v) <= knots[-1]]
@@ -109,15 +104,11 @@ def _z(data: ReportData) -> Html:
 def _at_least(data: ReportData, ways: dict[str, Predictor]) -> Html:
     """How many held-out facts reach a probability: the one column of a table of truth that needs no false triple."""
     limits = (0.1, 0.5, 0.9, 0.99)
-    rows: list[list[object]] = []
+    kinds = {"facts": data.held.facts} | ({"false": data.held.falsehoods} if data.held.has_negatives else {})
+    rows = []
     for name, way in ways.items():
-        facts = sigmoid(way.triple_logits(data.held.facts))
-        rows.append([f"facts, {name}", *(percent(float((facts >= limit).mean())) for limit in limits)])
-        if data.held.has_negatives:
-            false = sigmoid(way.triple_logits(data.held.falsehoods))
-            rows.append([f"false, {name}", *(percent(float((false >= limit).mean())) for limit in limits)])
-    return tag(
-        "div",
-        tag("h3", f"Share of {data.split} triples that are given at least"),
-        table(["", *(f"{limit:.0%}" for limit in limits)], rows),
-    )
+        for kind, triples in kinds.items():
+            given = sigmoid(way.triple_logits(triples))
+            rows.append([f"{kind}, {name}", *(percent(float((given >= limit).mean())) for limit in limits)])
+    shares = table(["", *(f"{limit:.0%}" for limit in limits)], rows)
+    return tag("div", tag("h3", f"Share of {data.split} triples that are given at least"), shares)

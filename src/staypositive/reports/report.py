@@ -13,32 +13,27 @@ from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import Ensemble
 from staypositive.reports.entity_map import map_section
-from staypositive.reports.html import Html, join, number, tag
-from staypositive.reports.predictions import discovery_section, fact_section
+from staypositive.reports.html import Content, Html, join, number, section, tag
 from staypositive.reports.probabilities import probability_section
-from staypositive.reports.provenance import provenance_section
-from staypositive.reports.ranking import ranking_section
+from staypositive.reports.ranking import fact_section, ranking_section
 from staypositive.reports.report_data import ReportData
-from staypositive.reports.statistics import statistics_section
-from staypositive.reports.training import training_section
+from staypositive.reports.statistics import discovery_section, statistics_section
+from staypositive.reports.training import provenance_section, training_section
 from staypositive.version import __version__
 
 if TYPE_CHECKING:
     from staypositive.run import Run
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""Nothing is fetched and no script runs, whatever a label says."""
-
-Section = tuple[str, str, Callable[[ReportData], Html], bool]
-SECTIONS: tuple[Section, ...] = (
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # fetch nothing, run no script, whatever a label says
+SECTIONS: tuple[tuple[str, str, Callable[[ReportData], Content], bool], ...] = (
     ("training", "Training", training_section, False),
     ("ranking", "Ranking", ranking_section, True),
     ("probabilities", "Probabilities", probability_section, True),
     ("statistics", "Score statistics", statistics_section, False),
-    ("map", "Map", map_section, False),
+    ("map", "Map of the entities", map_section, False),
     ("predictions", "Best and worst", fact_section, True),
     ("discoveries", "New facts", discovery_section, False),
-    ("provenance", "Settings", provenance_section, False),
+    ("provenance", "Settings and provenance", provenance_section, False),
 )
 """Name, title and maker of each section, and whether it needs held-out facts."""
 
@@ -46,28 +41,17 @@ SECTIONS: tuple[Section, ...] = (
 def page(title: str, header: Html, content: Html, footer: str) -> Html:
     """Return a whole document with the style inside."""
     style = resources.files("staypositive.reports").joinpath("style.css").read_text("utf-8")
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", title),
-        tag("style", Html(style)),
-    )
+    meta = ({"charset": "utf-8"}, {"http_equiv": "Content-Security-Policy", "content": POLICY},
+            {"name": "viewport", "content": "width=device-width, initial-scale=1"})  # fmt: skip
+    head = tag("head", *(tag("meta", **one) for one in meta), tag("title", title), tag("style", Html(style)))
     body = tag("body", tag("header", header), tag("main", content), tag("footer", footer))
     return join([Html("<!doctype html>\n"), tag("html", head, body, lang="en")])
 
 
 def render_report(
-    run: Run,
-    *,
-    split: str | None = None,
-    prior: float | None = None,
-    samples: int = 20_000,
-    points: int = 3000,
-    seed: int = 0,
-    progress: Callable[[str], Any] | None = None,
-) -> str:
+    run: Run, *, split: str | None = None, prior: float | None = None, samples: int = 20_000, points: int = 3000,
+    seed: int = 0, progress: Callable[[str], Any] | None = None,
+) -> str:  # fmt: skip
     """Return the page of a run.
 
     `split` is where quality is shown: test, or valid where test is empty. `prior` is the share of true triples that
@@ -80,26 +64,20 @@ def render_report(
     if prior is not None and not 0 < prior < 1:
         raise InputError(f"a prior is a probability between 0 and 1, got {prior}")
     data = ReportData(run, _split(run.graph, split), prior, samples, points, seed)
+    announce = progress or (lambda _: None)
     if data.split is not None:
-        if progress is not None:
-            progress(f"Ranking {data.split}")
+        announce(f"Ranking {data.split}")
         data.report = run.evaluate(data.split)
     parts, links = [], []
     for name, title, make, needs_facts in SECTIONS:
         if needs_facts and data.split is None:
             continue
-        if progress is not None:
-            progress(title)
-        parts.append(make(data))
+        announce(title)
+        parts.append(section(title, *make(data), name=name))
         links.append(tag("a", title, href=f"#{name}"))
-    graph = run.graph
-    header = join([
-        tag("h1", f"{run.settings.model} on {graph.name}"),
-        tag("p", f"{_made(run)} by {run.settings.objective.name}, {_negatives(run)}", class_="subtitle"),
-        _tiles(data),
-        tag("nav", *links),
-    ])  # fmt: skip
-    return page(f"{run.settings.model} on {graph.name}", header, join(parts), f"Made by staypositive {__version__}.")
+    heading, made = f"{run.settings.model} on {run.graph.name}", tag("p", _made(run), class_="subtitle")
+    header = join([tag("h1", heading), made, _tiles(data), tag("nav", *links)])
+    return page(heading, header, join(parts), f"Made by staypositive {__version__}.")
 
 
 def write_report(run: Run, path: str | os.PathLike[str], **options: Any) -> Path:
@@ -116,12 +94,10 @@ def _split(graph: KnowledgeGraph, split: str | None) -> str | None:
 
 
 def _made(run: Run) -> str:
-    return f"joined from {len(run.model.members)} runs, trained" if isinstance(run.model, Ensemble) else "trained"
-
-
-def _negatives(run: Run) -> str:
+    members = f"an ensemble of {len(run.model.members)} runs, " if isinstance(run.model, Ensemble) else ""
     drawn = run.settings.objective.negatives_per_fact
-    return f"{drawn} negatives drawn for each fact" if drawn else "without negative sampling"
+    negatives = f"{drawn} negatives drawn for each fact" if drawn else "without negative sampling"
+    return f"{members}trained by {run.settings.objective.name}, {negatives}"
 
 
 def _tiles(data: ReportData) -> Html:
@@ -134,8 +110,7 @@ def _tiles(data: ReportData) -> Html:
         *_, (name, measured) = data.report["classification"]["all"].items()
         tiles += [(number(measured["auc"]), f"AUC, {name}"), (number(measured["ece"]), f"calibration error, {name}")]
     tiles.append((number(round(sum(e.new for e in data.expected))), "new facts to expect"))
-    tiles.append(
-        (number(len(graph.facts())), f"facts of {len(graph.entities):,} entities, {len(graph.relations)} relations")
-    )
-    return tag("div", *(tag("div", tag("b", value), tag("span", said), class_="tile") for value, said in tiles),
-               class_="tiles")  # fmt: skip
+    size = f"facts of {len(graph.entities):,} entities, {len(graph.relations)} relations"
+    tiles.append((number(len(graph.facts())), size))
+    shown = (tag("div", tag("b", value), tag("span", said), class_="tile") for value, said in tiles)
+    return tag("div", *shown, class_="tiles")

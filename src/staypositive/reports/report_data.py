@@ -13,13 +13,12 @@ from staypositive.evaluation import Ranks, sigmoid
 from staypositive.graph import KnowledgeGraph
 from staypositive.graph.knowledge_graph import Split
 from staypositive.inference import ExpectedCount, Predictor, expected_counts
-from staypositive.probability import Features
+from staypositive.models import logit
 
 if TYPE_CHECKING:
     from staypositive.run import Run
 
-MOST_JUDGED = 20_000
-"""Triples of a split that densities are drawn from, at most."""
+MOST_JUDGED = 20_000  # triples of a split that densities are drawn from
 
 
 @dataclass
@@ -36,18 +35,11 @@ class ReportData:
 
     @property
     def graph(self) -> KnowledgeGraph:
-        """The run's graph."""
         return self.run.graph
 
     @cached_property
     def predictor(self) -> Predictor:
-        """Answers with the run's calibrator."""
         return self.run.predictor
-
-    @cached_property
-    def plain(self) -> Predictor:
-        """Answers without a calibrator."""
-        return Predictor(self.graph, self.predictor.scorer)
 
     @cached_property
     def held(self) -> Split:
@@ -56,18 +48,11 @@ class ReportData:
         own = self.graph.split(self.split)
         if len(own) <= MOST_JUDGED:
             return own
-        keep = np.zeros(len(own), dtype=bool)
-        keep[np.linspace(0, len(own) - 1, MOST_JUDGED).astype(np.int64)] = True
-        return own.take(keep)
-
-    @cached_property
-    def features(self) -> Features:
-        """Scores and z-scores of the held-out triples."""
-        return self.predictor.null_distribution.features(self.held.triples)
+        kept = np.linspace(0, len(own) - 1, MOST_JUDGED).astype(np.int64)
+        return own.take(np.isin(np.arange(len(own)), kept))
 
     @cached_property
     def expected(self) -> list[ExpectedCount]:
-        """New facts to expect of each relation."""
         return expected_counts(self.predictor, prior=self.prior, samples=self.samples, seed=self.seed)
 
     @property
@@ -78,7 +63,5 @@ class ReportData:
 
     def probabilities(self, triples: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return probabilities, each at the prior of its relation."""
-        priors = np.array([expected.prior for expected in self.expected])[triples[:, 1]]
-        base = self.predictor.base_prior
-        shift = np.log(priors / (1 - priors)) - np.log(base / (1 - base))
-        return sigmoid(self.predictor.triple_logits(triples) + shift)
+        shifts = np.array([logit(expected.prior) for expected in self.expected]) - logit(self.predictor.base_prior)
+        return sigmoid(self.predictor.triple_logits(triples) + shifts[triples[:, 1]])

@@ -1,15 +1,21 @@
-"""Score statistics: where each relation's |E|² scores lie, exactly, and how many new facts to expect."""
+"""Score statistics: where each relation's |E|² scores lie, exactly, and which new facts to expect."""
 
 from __future__ import annotations
 
-from staypositive.inference import mean_and_std
+import numpy as np
+
+from staypositive.evaluation import sigmoid
+from staypositive.inference import discover, mean_and_std
 from staypositive.reports.charts import Interval, bar, interval_chart
-from staypositive.reports.html import SHOWN, Html, Number, figure, folded_table, number, percent, section, tag
+from staypositive.reports.html import SHOWN, Content, Html, Number, figure, folded_table, join, number, percent, tag
 from staypositive.reports.report_data import ReportData
 
+RELATIONS, FINDS = 12, 6  # relations whose new facts are listed, and how many of each
+OFFERED = 2000  # triples of a relation that are looked at
+LEAST = 1e-3  # probability of a new fact that is listed
 
-def statistics_section(data: ReportData) -> Html:
-    """Return means with standard deviations, and the table of what to expect."""
+
+def statistics_section(data: ReportData) -> Content:
     relations, n = data.graph.relations, len(data.graph.entities)
     order = sorted(range(len(relations)), key=lambda r: -data.expected[r].facts)
     means, stds = mean_and_std(data.predictor)
@@ -28,10 +34,31 @@ def statistics_section(data: ReportData) -> Html:
         for own in (data.expected[relation] for relation in order)
     ]  # fmt: skip
     header = ["relation", "facts", "pairs", "prior", "new facts to expect", "", "± s.e."]
-    side = tag(
-        "div",
-        figure("Scores: mean ± standard deviation", drawn),
-        tag("div", *folded_table(header, rows)),
-        class_="side wide",
+    left, right = figure("Scores: mean ± standard deviation", drawn), tag("div", *folded_table(header, rows))
+    return [lead, tag("div", left, right, class_="side wide")]
+
+
+def discovery_section(data: ReportData) -> Content:
+    order = sorted(data.expected, key=lambda expected: -expected.facts)[:RELATIONS]
+    finds = [_finds(data, expected.relation, expected.prior) for expected in order if expected.pairs]
+    lead = (
+        "Triples that no split states, most likely first, among the heads and tails that the relation's training "
+        "facts have, one for each head. Probabilities are at each relation's prior: what is new is taken for rare."
     )
-    return section("Score statistics", lead, side, name="statistics")
+    return [lead, tag("div", *finds, class_="finds")]
+
+
+def _finds(data: ReportData, relation: int, prior: float) -> Html:
+    graph = data.graph
+    (found,) = discover(data.predictor, min_probability=LEAST, prior=prior, relations=[relation], most=OFFERED)
+    likely = sigmoid(found.logits)
+    items = []
+    for place in np.sort(np.unique(found.triples[:, 0], return_index=True)[1])[:FINDS].tolist():  # each head's best
+        head, _, tail = found.triples[place].tolist()
+        said = join([graph.entities[head], tag("span", " → ", class_="relation"), graph.entities[tail]])
+        share = tag("span", percent(likely[place]), class_="number")
+        items.append(tag("li", tag("span", said), bar(likely[place], 2, width=52), share))
+    if not items:
+        items.append(tag("li", tag("span", f"none above {percent(LEAST)}", class_="note")))
+    title = tag("h3", graph.relations[relation], tag("span", f"prior {percent(prior)}"))
+    return tag("div", title, tag("ol", *items), class_="find")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.errors import InputError
-from staypositive.evaluation import sigmoid
+from staypositive.evaluation import Progress, sigmoid
 from staypositive.graph import KnowledgeGraph, Split
 from staypositive.inference import (
     Explainer,
@@ -27,8 +27,9 @@ from staypositive.inference import (
     require_top,
     score_statistics,
 )
-from staypositive.models import BilinearModel, Scorer, evaluating
-from staypositive.probability import Calibrator, Conformal, NullDistribution
+from staypositive.models import Scorer, evaluating
+from staypositive.probability import Conformal, NullDistribution
+from staypositive.run.folder import RunParts
 from staypositive.run.measuring import FILTERS
 from staypositive.typed import checked
 
@@ -36,12 +37,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Answers:
+class Answers(RunParts):
     """What can be asked of a trained model; answers carry probabilities by the calibrator, if there is one."""
-
-    graph: KnowledgeGraph
-    model: BilinearModel
-    calibrator: Calibrator | None
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -100,7 +97,7 @@ class Answers:
         coverage: float = 0.9,
         *,
         per_relation: bool = True,
-        progress: Callable[[int], Any] | None = None,
+        progress: Progress | None = None,
     ) -> dict[str, dict[str, float]]:
         """Return how often prediction sets hold the true answers of a split, and how large they are, by side."""
         facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
@@ -145,7 +142,7 @@ class Answers:
         relations: Iterable[str] | None = None,
         all_pairs: bool = False,
         top: int | None = None,
-        progress: Callable[[int], Any] | None = None,
+        progress: Progress | None = None,
     ) -> pd.DataFrame:
         """Return new triples that reach a probability, most likely first: head, relation, tail, probability, score.
 
@@ -171,7 +168,7 @@ class Answers:
         samples: int = 100_000,
         exact: bool = False,
         seed: int = 0,
-        progress: Callable[[int], Any] | None = None,
+        progress: Progress | None = None,
     ) -> pd.DataFrame:
         """Return mean and standard deviation of the |E|² scores of each relation and of all, and how many are likely.
 
@@ -192,9 +189,8 @@ class Answers:
         import pandas as pd
 
         with evaluating(self.model):
-            entities, relations = (
-                rows.float().cpu().numpy() for rows in (self.model.entity_rows(), self.model.relation_rows())
-            )
+            tables = self.model.entity_rows(), self.model.relation_rows()
+            entities, relations = (rows.float().cpu().numpy() for rows in tables)
         names = list(self.graph.relations)
         names += [f"{name}_inverse" for name in names] if self.model.reciprocal else []
         return {

@@ -16,11 +16,10 @@ from staypositive.probability import Calibrator, FeatureCalibrator, Features
 from staypositive.typed import fits, misfit_of
 
 MOST_ENTRY, MOST_SCORE = 2.0**30, 2.0**40
-"""The largest row entry and the largest score that weights may lead to, about 10⁹ and 10¹².
+"""The largest row entry and the largest score that weights may lead to, about 10⁹ and 10¹²: far from what is trained.
 
 Scores are computed in 32 bits, up to 3·10³⁸. Variances square them, and covariances sum squared entries over all
-entities: with these limits, and 10⁹ entities, 10³³ at most. The run of the package has entries up to 0.85 and a bound
-of 26 on its scores, so that both limits lie far from what is trained.
+entities: with these limits, and 10⁹ entities, 10³³ at most.
 """
 
 
@@ -81,7 +80,7 @@ def require_whole(parts: Any) -> None:
     graph, model = parts.graph, parts.model
     wrong = misfit_of(parts) or next(filter(None, map(misfit_of, (graph, *parts.history, *graph.sources))), "")
     if wrong or not fits(parts.metrics, dict[str, dict[str, Any]]):
-        raise RunError(wrong or "metrics are tables, one a split")
+        raise RunError(wrong or "metrics are tables, one per split")
     if (model.n_entities, model.n_relations) != (len(graph.entities), len(graph.relations)):
         raise RunError(
             f"the model knows {model.n_entities} entities and {model.n_relations} relations, "
@@ -109,7 +108,6 @@ def require_calibrator(calibrator: Calibrator, graph: KnowledgeGraph) -> None:
 
 
 def _numbers(value: Any) -> list[float]:
-    """Return every number of a tree."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):

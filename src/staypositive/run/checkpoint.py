@@ -19,13 +19,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from staypositive.errors import RunError, SettingError
+from staypositive.errors import RunError, SettingError, ran_out_of_memory
 from staypositive.files import parsed, to_json
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel
 from staypositive.run.checking import require_bounded
 from staypositive.run.folder import history_json, read_history
-from staypositive.run.memory import ran_out_of_memory
 from staypositive.run.settings import Settings
 from staypositive.sealed_folder import FolderKind
 from staypositive.tensors import tensors_from_bytes, tensors_to_bytes
@@ -74,10 +73,7 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """Keeps the state of one training, of which `identity` says which it is, and `origin` how it came to be.
-
-    A state is tried on the `engine` before it is returned, so that one which does not fit is refused by name.
-    """
+    """Keeps the state of one training, of which `identity` says which it is, and `origin` how it came to be."""
 
     kind: ClassVar[FolderKind] = CHECKPOINT
     free: ClassVar[tuple[str, ...]] = ()
@@ -98,7 +94,6 @@ class CheckpointFolder:
         self.last_save = time.monotonic()
 
     def is_due(self, epoch: int) -> bool:
-        """Whether enough epochs or time have gone by."""
         if self.epochs_between is not None:
             return epoch % self.epochs_between == 0
         assert self.seconds_between is not None
@@ -134,11 +129,9 @@ class CheckpointFolder:
         self.kind.save(self.folder, kept | contents, self.origin["version"])
 
     def _place(self) -> Path | None:
-        """Return the folder to resume from."""
         return self.folder if self.kind.is_in(self.folder) else None
 
     def _tensors(self, place: Path, contents: Mapping[str, bytes]) -> tuple[State, State]:
-        """Return the state of the engine and the best weights."""
         return tensors_from_bytes(contents[STATE]), tensors_from_bytes(contents[BEST])
 
     def _require_bounded(self, model: BilinearModel) -> None:
@@ -146,11 +139,7 @@ class CheckpointFolder:
 
     @torch.no_grad()
     def _require_state(self, state: TrainingState, engine: Engine) -> None:
-        """Refuse a state that does not fit an engine, which is left with it; what it raises says why.
-
-        Names, shapes and types must be those of the engine's own state, and numbers finite; the best epoch must have
-        weights, and a value of the metric that it was chosen by.
-        """
+        """Refuse a state that does not fit an engine, which is left with it; what it raises says why."""
         best = [record for record in state.history if record.is_best]
         if bool(best) != bool(state.best_weights) or (best and self.monitor not in best[-1].validation):
             raise RunError(f"the best epoch must have weights and a validation by {self.monitor}")
@@ -231,8 +220,7 @@ def require_same(
         there["epochs"] = here["epochs"]
     elif differences(there, here) == differences({"epochs": there["epochs"]}, {"epochs": here["epochs"]}) != []:
         raise SettingError(f"{done} of {there['epochs']} epochs are done in {folder}; give a number above {done}")
-    found = differences(there, here)
-    if found:
+    if found := differences(there, here):
         raise SettingError(
             f"{folder} is of another training: {'; '.join(found)}. "
             "Give what it was begun with, choose another folder, or use --force to begin anew"

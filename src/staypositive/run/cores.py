@@ -155,7 +155,6 @@ class SpareTeam:
         self._over.wait()
 
     def end(self) -> None:
-        """Let the threads go."""
         self._over.set()
         self._thread.join()
 

@@ -1,20 +1,20 @@
 """Several runs of one graph as one: their models joined, with weights chosen on validation facts.
 
 Models of different kinds, settings or seeds err differently, and the weighted sum of their scores errs less than any
-of them (Caruana et al. 2004 choose such weights as here). It is a bilinear model again, so that a joined run does all
-that a run does; it costs as much as all its members.
+of them (Caruana et al. 2004 choose such weights as here). It is a bilinear model again.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from staypositive.errors import InputError, SettingError
+from staypositive.evaluation import Progress
 from staypositive.models import ENSEMBLE, BilinearModel, ModelOptions, combine_models
-from staypositive.objectives import ENOUGH_FACTS, SecondMoment
+from staypositive.objectives import ENOUGH_FACTS
 from staypositive.run.measuring import Measure, validation_measure
 from staypositive.run.provenance import provenance
 from staypositive.run.run import Run
@@ -22,7 +22,6 @@ from staypositive.run.settings import Settings
 from staypositive.version import __version__
 
 CHOICES = ("mrr", "posterior")
-"""What weights may be chosen by: filtered MRR, or the NLL that the posterior expects."""
 MOST_FACTS = 3000
 """Validation facts that are looked at, unless said otherwise."""
 STEPS = (0.5, 0.3, 0.15)
@@ -40,7 +39,7 @@ class Choice:
     """How models are joined, and what that gives by the measure that chose."""
 
     weights: tuple[float, ...]
-    """One a model, of sum 1; 0 leaves it out."""
+    """One per model, of sum 1; 0 leaves it out."""
     backward_weight: float = 0.0
     value: float = 0.0
     alone: tuple[float, ...] = ()
@@ -54,7 +53,7 @@ def build_ensemble(
     backward_weight: float | None = None,
     choose: str = "mrr",
     most_facts: int | None = MOST_FACTS,
-    progress: Callable[[int], Any] | None = None,
+    progress: Progress | None = None,
 ) -> Run:
     """Return runs of the same graph and objective as one run, without a calibrator.
 
@@ -74,36 +73,24 @@ def build_ensemble(
     else:
         count, least = len(graph.valid.facts), ENOUGH_FACTS if choose == "posterior" else 1
         if count < least:
-            raise InputError(
-                f"choosing weights by {choose} takes {least} validation facts, and {graph.name} has {count}: "
-                "give the weights"
-            )
+            said = f"choosing weights by {choose} takes {least} validation facts, and {graph.name} has {count}"
+            raise InputError(f"{said}: give the weights")
         chosen = choose_weights(models, names, validation_measure(graph, most_facts, choose), progress)
     model = joined_model(models, names, chosen)
-    members = [
-        {
-            "weight": weight, "settings": run.settings.as_dict(), "best_epoch": run.best_epoch,
-            "commit": run.provenance.get("commit", ""), "version": run.provenance.get("version", ""),
-        }
-        for run, weight in zip(runs, chosen.weights, strict=True)
-    ]  # fmt: skip
     origin = provenance(graph, model.entities.device, __version__) | {
-        "members": members,
+        "members": _members(runs, chosen.weights),
         "backward_weight": chosen.backward_weight,
         "weights_chosen_by": "given" if weights is not None else choose,
     }
     if weights is None:
-        origin |= {"validation": {"alone": list(chosen.alone), "joined": chosen.value}}
+        origin["validation"] = {"alone": list(chosen.alone), "joined": chosen.value}
     return Run(graph, model, _settings(runs, chosen.weights, model.dim), (), 0, origin)
 
 
 def choose_weights(
-    models: Sequence[BilinearModel],
-    names: Sequence[str],
-    measure: Measure,
-    progress: Callable[[int], Any] | None = None,
+    models: Sequence[BilinearModel], names: Sequence[str], measure: Measure, progress: Progress | None = None
 ) -> Choice:
-    """Choose weights a step at a time: of all steps towards a model the one that gains most, until none gains.
+    """Choose weights step by step: of all steps towards one of the models, take the best, until none gains.
 
     Then the weight of the backward reading is chosen. `progress` is told of each joined model that was measured.
     """
@@ -119,7 +106,11 @@ def choose_weights(
     best = max(alone)
     weights = corners[alone.index(best)]
     for _ in range(ROUNDS):
-        steps = [_towards(weights, corner, step) for corner in corners for step in STEPS]
+        steps = [
+            tuple((1 - step) * own + step * other for own, other in zip(weights, corner, strict=True))
+            for corner in corners
+            for step in STEPS
+        ]
         tried = {moved: measured(moved) for moved in steps if moved != weights}
         moved = max(tried, key=tried.__getitem__)
         if tried[moved] <= best:
@@ -134,7 +125,7 @@ def choose_weights(
 
 
 def most_tries(count: int) -> int:
-    """Return how many joined models are measured, at most, to choose the weights of so many."""
+    """Return how many joined models are measured, at most, to choose the weights of this number of models."""
     return count + ROUNDS * count * len(STEPS) + len(BACKWARD)
 
 
@@ -147,10 +138,6 @@ def joined_model(models: Sequence[BilinearModel], names: Sequence[str], choice: 
     )  # fmt: skip
 
 
-def _towards(weights: tuple[float, ...], corner: tuple[float, ...], step: float) -> tuple[float, ...]:
-    return tuple((1 - step) * own + step * other for own, other in zip(weights, corner, strict=True))
-
-
 def _shares(weights: Sequence[float], count: int) -> tuple[float, ...]:
     given = [float(weight) for weight in weights]
     if len(given) != count:
@@ -161,21 +148,31 @@ def _shares(weights: Sequence[float], count: int) -> tuple[float, ...]:
     return tuple(weight / sum(scaled) for weight in scaled)
 
 
-def _settings(runs: Sequence[Run], weights: Sequence[float], dim: int) -> Settings:
-    """Return the settings of the heaviest member for what is asked of a run's settings, w0 the mean of all by weight.
+def _members(runs: Sequence[Run], weights: Sequence[float]) -> list[dict[str, Any]]:
+    return [
+        {
+            "weight": weight, "settings": run.settings.as_dict(), "best_epoch": run.best_epoch,
+            "commit": run.provenance.get("commit", ""), "version": run.provenance.get("version", ""),
+        }
+        for run, weight in zip(runs, weights, strict=True)
+    ]  # fmt: skip
 
-    The order of runs says nothing: of equal weights, the one whose settings come first as text is taken.
-    """
+
+def _settings(runs: Sequence[Run], weights: Sequence[float], dim: int) -> Settings:
+    """Return the settings of the heaviest member; of equal weights, of the one whose settings come first as text."""
     ordered = sorted(zip(weights, runs, strict=True), key=lambda pair: (-pair[0], str(pair[1].settings.as_dict())))
     own = ordered[0][1].settings
-    if isinstance(own.objective, SecondMoment):
-        parts = [weight * run.settings.objective.unobserved_weight for weight, run in ordered]  # type: ignore[attr-defined]
-        own = dataclasses.replace(own, objective=dataclasses.replace(own.objective, unobserved_weight=sum(parts)))
-    return dataclasses.replace(own, model=ENSEMBLE, model_options=ModelOptions(), dim=dim)
+    means = {
+        name: sum(weight * getattr(run.settings.objective, name) for weight, run in ordered)
+        for name in own.objective.averaged_options
+    }
+    objective: Any = own.objective
+    return dataclasses.replace(
+        own, objective=dataclasses.replace(objective, **means), model=ENSEMBLE, model_options=ModelOptions(), dim=dim
+    )
 
 
 def _require_alike(runs: Sequence[Run]) -> None:
-    """Refuse runs whose scores cannot be added up."""
     if len(runs) < 2:
         raise InputError("joining takes two runs or more")
     first = runs[0]

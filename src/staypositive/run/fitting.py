@@ -11,16 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
+from staypositive.errors import EndedEarlyError, InputError, SettingError, advising
 from staypositive.files import locked
-from staypositive.graph import KnowledgeGraph, StreamedSplit
+from staypositive.graph import KnowledgeGraph, StreamedSplit, load_graph
 from staypositive.models import ENSEMBLE, BilinearModel, build_model, resolve_prior_score
 from staypositive.objectives import ENOUGH_FACTS
 from staypositive.run.checking import outline
 from staypositive.run.checkpoint import CHECKPOINT, Checkpoint, CheckpointFolder, identity_of
 from staypositive.run.cores import SharedCores
 from staypositive.run.measuring import validation_measure
-from staypositive.run.memory import advising
 from staypositive.run.new_entities import carry_over
 from staypositive.run.presets import preset_of, settings_for
 from staypositive.run.provenance import provenance
@@ -47,7 +46,7 @@ from staypositive.version import __version__
 
 
 def fit(
-    graph: KnowledgeGraph,
+    graph: Any,
     settings: Settings | None = None,
     *,
     preset: str = "auto",
@@ -60,6 +59,7 @@ def fit(
 ) -> Run:
     """Train a model on a graph's facts and return the run, with the weights of its best epoch.
 
+    `graph` is a `KnowledgeGraph`, or what `load_graph` takes: `fit("my.tsv")`, a dataset's name, a list of triples.
     Keywords are the fields of `Settings` and the options of the objective, e.g.
     `fit(graph, model="simple", dim=200, dropout=0.4, penalty_weight=0.1, prior=0.5, epochs=100, seed=0)`; one that
     has no effect with the others is an error. What is not given comes from the `preset`: `auto` takes model,
@@ -68,16 +68,17 @@ def fit(
     `start_from` is an earlier run of the same model and dim: labels that it knows start with its rows, new entities
     by fold-in where their facts lead to known ones, and the rest as usual; the optimiser's state starts afresh.
     `checkpoint` is a folder, or a `Checkpoint`, in which the state of the training is kept now and then: a `fit` that
-    was killed goes on from there when it is called again, and gives what it would have given. `should_stop` is asked
+    was killed resumes from there when it is called again, and gives what it would have given. `should_stop` is asked
     after each epoch; where it says yes, the state is kept and `StoppedError` raised.
     A non-finite loss raises `DivergedError`; its `run` holds what was trained up to then, as that of `StoppedError`.
     """
     _require_arguments(
-        graph=graph, settings=settings, preset=preset, callbacks=callbacks, progress=progress, start_from=start_from,
+        settings=settings, preset=preset, callbacks=callbacks, progress=progress, start_from=start_from,
         checkpoint=checkpoint, should_stop=should_stop,
     )  # fmt: skip
     if settings is not None and (changes or preset != "auto"):
         raise SettingError("give either a Settings object or keywords, not both")
+    graph = graph if isinstance(graph, KnowledgeGraph) else load_graph(graph)
     chosen = settings or settings_for(graph, resolve_device(changes.get("device", "auto")), preset=preset, **changes)
     use_threads(chosen.threads)
     device = resolve_device(chosen.device)
@@ -109,7 +110,7 @@ def fit(
                 checkpointer=checkpointer, should_stop=should_stop,
             )  # fmt: skip
             return as_run(result)
-        except (DivergedError, StoppedError) as error:
+        except EndedEarlyError as error:
             raise type(error)(str(error), run=as_run(error.run)) from None
 
 
@@ -117,8 +118,7 @@ def _require_arguments(**arguments: Any) -> None:
     """Refuse an argument of `fit` that is not of its kind."""
     wrong = misfit(fit, arguments)
     if wrong:
-        advice = {"graph": "; load_graph reads one", "start_from": "; load_run reads one"}
-        raise InputError(f"{wrong}{advice.get(wrong.split()[0], '')}")
+        raise InputError(wrong + ("; load_run reads one" if wrong.startswith("start_from") else ""))
 
 
 def use_threads(threads: int | None) -> None:

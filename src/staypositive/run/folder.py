@@ -19,13 +19,30 @@ from staypositive.graph import KnowledgeGraph, StreamedGraph, StreamedSplit, ope
 from staypositive.models import BilinearModel
 from staypositive.probability import Calibrator, calibrator_from_dict
 from staypositive.run.checking import filled_model, outline, require_bounded, require_whole
-from staypositive.run.packaged import packaged_runs
 from staypositive.run.settings import Settings
 from staypositive.sealed_folder import Contents, FolderKind
 from staypositive.tensors import tensors_from_bytes, tensors_to_bytes
 from staypositive.training import EpochRecord
-from staypositive.typed import fits, misfit_of
+from staypositive.typed import checked, fits, misfit_of
 from staypositive.version import __version__
+
+PACKAGED = Path(__file__).parent / "packaged"
+"""The runs that come with the package: something to ask a minute after installing."""
+
+
+def packaged_runs() -> tuple[str, ...]:
+    return tuple(sorted(path.parent.name for path in PACKAGED.glob("*/run.json")))
+
+
+def is_packaged(name: str | os.PathLike[str]) -> bool:
+    """Whether a name means a run of the package: a file or folder of that name comes first."""
+    return not Path(name).exists() and str(name) in packaged_runs()
+
+
+def find_run(name: str | os.PathLike[str]) -> Path:
+    """Return the folder of a run given by its folder or by a packaged name."""
+    return PACKAGED / str(name) if is_packaged(name) else Path(name)
+
 
 CHECKPOINT_ROOM = "checkpoint"
 """The subfolder of a run's folder in which the state of its training is kept."""
@@ -48,7 +65,7 @@ MANIFEST, require_writable = RUN.manifest, RUN.require_writable
 KEPT_PRECISIONS = ("float32", "float16")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RunParts:
     """What a run folder holds."""
 
@@ -57,26 +74,38 @@ class RunParts:
     settings: Settings
     history: tuple[EpochRecord, ...]
     best_epoch: int
-    metrics: dict[str, Any]
-    calibrator: Calibrator | None
     provenance: dict[str, Any]
-    hashes: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    """What `evaluate` measured, by split."""
+    calibrator: Calibrator | None = field(default=None, kw_only=True)
+    hashes: dict[str, str] = field(default_factory=dict, kw_only=True)
     """The SHA-256 of each file that it was read from, by role."""
 
+    @checked
+    def save(self, folder: str | os.PathLike[str], precision: str = "float32") -> Path:
+        """Write the run to a folder, whole or not at all; a run already there is replaced.
 
-def save_parts(folder: str | os.PathLike[str], parts: RunParts, precision: str = "float32") -> Path:
-    """Write all parts, then the manifest that makes them count; `precision` is how weights are kept."""
-    if precision not in KEPT_PRECISIONS:
-        raise SettingError(f"weights are kept as {' or '.join(KEPT_PRECISIONS)}, got {precision!r}")
-    weights = {name: weight.to(getattr(torch, precision)) for name, weight in parts.model.state_dict().items()}
-    try:
-        require_bounded(parts.model)
-        for name, weight in weights.items():
-            if not bool(torch.isfinite(weight).all()):
-                raise RunError(f"the weights of {name} are too large for {precision}")
-    except RunError as error:
-        raise RunError(f"the run is not written to {folder}: {error}") from None
-    return save_with(folder, parts, {WEIGHTS: tensors_to_bytes(weights)})
+        `precision="float16"` halves the weights on disk; they are computed with in 32 bits again.
+        """
+        if precision not in KEPT_PRECISIONS:
+            raise SettingError(f"weights are kept as {' or '.join(KEPT_PRECISIONS)}, got {precision!r}")
+        weights = {name: weight.to(getattr(torch, precision)) for name, weight in self.model.state_dict().items()}
+        try:
+            require_bounded(self.model)
+            for name, weight in weights.items():
+                if not bool(torch.isfinite(weight).all()):
+                    raise RunError(f"the weights of {name} are too large for {precision}")
+        except RunError as error:
+            raise RunError(f"the run is not written to {folder}: {error}") from None
+        return save_with(folder, self, {WEIGHTS: tensors_to_bytes(weights)})
+
+    def save_results(self, folder: str | os.PathLike[str]) -> None:
+        """Write metrics and calibrator to the folder that the run was read from; all else there stays as it is."""
+        try:
+            contents = _results(self)
+        except ValueError as error:
+            raise RunError(f"results are not written to {folder}: {error}") from error
+        RUN.update(Path(folder), contents, __version__, {WEIGHTS: self.hashes.get(WEIGHTS, "")})
 
 
 def save_with(folder: str | os.PathLike[str], parts: RunParts, weights: Contents) -> Path:
@@ -90,7 +119,7 @@ def save_with(folder: str | os.PathLike[str], parts: RunParts, weights: Contents
             "settings.json": to_json({"settings": parts.settings.as_dict(), "model": parts.model.settings()}),
             "history.json": history_json(parts.history),
             "provenance.json": to_json(provenance),
-            **_results(parts.metrics, parts.calibrator),
+            **_results(parts),
         }
     except ValueError as error:  # what JSON cannot hold could not be read again
         raise RunError(f"the run is not written to {folder}: {error}") from error
@@ -99,24 +128,15 @@ def save_with(folder: str | os.PathLike[str], parts: RunParts, weights: Contents
     return folder
 
 
-def save_results(
-    folder: str | os.PathLike[str], metrics: dict[str, Any], calibrator: Calibrator | None, same: Mapping[str, str]
-) -> None:
-    """Write metrics and calibrator to a run's folder; all else stays as it is, `same` being the hashes it has."""
-    try:
-        contents = _results(metrics, calibrator)
-    except ValueError as error:
-        raise RunError(f"results are not written to {folder}: {error}") from error
-    RUN.update(Path(folder), contents, __version__, same)
-
-
 def history_json(history: Sequence[EpochRecord]) -> bytes:
     return to_json([vars(record) for record in history])
 
 
-def _results(metrics: dict[str, Any], calibrator: Calibrator | None) -> dict[str, bytes]:
-    measured = {"metrics.json": to_json(metrics)}
-    return measured | ({} if calibrator is None else {"calibrator.json": to_json(calibrator.as_dict())})
+def _results(parts: RunParts) -> dict[str, bytes]:
+    contents = {"metrics.json": to_json(parts.metrics)}
+    if parts.calibrator is not None:
+        contents["calibrator.json"] = to_json(parts.calibrator.as_dict())
+    return contents
 
 
 def _graph_contents(graph: KnowledgeGraph, folder: Path) -> dict[str, bytes]:
@@ -181,7 +201,9 @@ def _read_parts(
         stored = contents.get("calibrator.json")
         best_epoch = int(provenance.pop("best_epoch"))
         calibrator = None if stored is None else calibrator_from_dict(parsed(stored))
-        parts = RunParts(graph, model, chosen, history, best_epoch, metrics, calibrator, provenance)
+        parts = RunParts(
+            graph, model, chosen, history, best_epoch, provenance, metrics=metrics, calibrator=calibrator
+        )
         require_whole(parts)
     except Exception as error:  # hashes say that it is whole, not that it was ever a run
         said = str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"

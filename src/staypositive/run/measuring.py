@@ -16,6 +16,7 @@ from staypositive.evaluation import (
     DEFAULT_MEMORY,
     SIDES,
     TIES,
+    Progress,
     RankingTask,
     Ranks,
     classification_metrics,
@@ -42,21 +43,41 @@ FILTERS = {"train": ("train",), "valid": ("train", "valid"), "test": ("train", "
 def rank_split(
     predictor: Predictor,
     split: str,
+    sampled: int | None = None,
     memory: int = DEFAULT_MEMORY,
-    progress: Callable[[int], Any] | None = None,
+    progress: Progress | None = None,
 ) -> Ranks:
-    """Rank both sides of each fact of a split."""
+    """Rank both sides of each fact of a split, among all entities or against this number of drawn ones."""
     graph = predictor.graph
-    known = graph.facts(*FILTERS[split])
+    facts, known = graph.split(split).facts, graph.facts(*FILTERS[split])
     scorer = Scorer(predictor.scorer.model, asked=True)  # ranks are counted in the precision that models train in
-    return rank_facts(scorer, graph.split(split).facts, known, memory=memory, progress=progress)
+    if sampled is None:
+        return rank_facts(scorer, facts, known, memory=memory, progress=progress)
+    require_fewer(sampled, graph)
+    return rank_sampled(scorer, facts, known, sampled, memory=memory, progress=progress)
 
 
-def ranking_report(graph: KnowledgeGraph, split: str, ranks: Ranks) -> dict[str, Any]:
-    """Return every ranking metric: filtered and raw, three tie rules, head and tail apart, each relation."""
-    unseen = np.tile(graph.has_unseen(graph.split(split).facts), 2)  # tail queries first, then head queries
+def require_fewer(candidates: int, graph: KnowledgeGraph) -> None:
+    if candidates >= len(graph.entities):
+        raise InputError(f"there are {len(graph.entities):,} entities: rank among all of them, which is exact")
+
+
+def ranking_report(
+    graph: KnowledgeGraph, split: str, ranks: Ranks, sampled: int | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return every ranking metric: filtered and raw, three tie rules, head and tail apart, each relation.
+
+    Those against `sampled` entities have names of their own, so that nobody takes them for those among all.
+    """
     report: dict[str, Any] = {"queries": len(ranks), "filtered_by": list(FILTERS[split])}
-    for setting, filtered in (("filtered", True), ("raw", False)):
+    settings = {"filtered": True, "raw": False}
+    if sampled is not None:
+        for setting, filtered in settings.items():
+            metrics = {side: ranking_metrics(ranks.side(side), filtered=filtered) for side in SIDES}
+            report[setting] = {side: {f"sampled_{k}": v for k, v in own.items()} for side, own in metrics.items()}
+        return {"sampled_ranking": {"candidates": sampled, **report}}
+    unseen = np.tile(graph.has_unseen(graph.split(split).facts), 2)  # tail queries first, then head queries
+    for setting, filtered in settings.items():
         report[setting] = {
             ties: {side: ranking_metrics(ranks.side(side), ties=ties, filtered=filtered) for side in SIDES}
             for ties in TIES
@@ -68,39 +89,7 @@ def ranking_report(graph: KnowledgeGraph, split: str, ranks: Ranks) -> dict[str,
         for relation in np.unique(ranks.relations).tolist()
         for own in [ranks.select(ranks.relations == relation)]
     }
-    return report
-
-
-def rank_split_sampled(
-    predictor: Predictor,
-    split: str,
-    candidates: int,
-    memory: int = DEFAULT_MEMORY,
-    progress: Callable[[int], Any] | None = None,
-) -> Ranks:
-    """Rank both sides of each fact of a split against drawn entities."""
-    graph = predictor.graph
-    require_fewer(candidates, graph)
-    facts, known = graph.split(split).facts, graph.facts(*FILTERS[split])
-    scorer = Scorer(predictor.scorer.model, asked=True)
-    return rank_sampled(scorer, facts, known, candidates, memory=memory, progress=progress)
-
-
-def require_fewer(candidates: int, graph: KnowledgeGraph) -> None:
-    """Refuse to draw as many entities as there are."""
-    if candidates >= len(graph.entities):
-        raise InputError(f"there are {len(graph.entities):,} entities: rank among all of them, which is exact")
-
-
-def sampled_report(split: str, candidates: int, ranks: Ranks) -> dict[str, Any]:
-    """Return ranking metrics against drawn entities, named so that nobody takes them for those among all."""
-    report: dict[str, Any] = {"queries": len(ranks), "candidates": candidates, "filtered_by": list(FILTERS[split])}
-    for setting, filtered in (("filtered", True), ("raw", False)):
-        report[setting] = {
-            side: {f"sampled_{k}": v for k, v in ranking_metrics(ranks.side(side), filtered=filtered).items()}
-            for side in SIDES
-        }
-    return report
+    return {"ranking": report}
 
 
 def classification_report(predictor: Predictor, split: str) -> dict[str, Any]:
@@ -118,8 +107,7 @@ def classification_report(predictor: Predictor, split: str) -> dict[str, Any]:
 
 def _classified(predictor: Predictor, split: str, keep: NDArray[np.bool_]) -> dict[str, Any]:
     graph = predictor.graph
-    uncalibrated = Predictor(graph, predictor.scorer)
-    ways = {"uncalibrated": uncalibrated}
+    ways = {"uncalibrated": Predictor(graph, predictor.scorer)}
     if predictor.calibrator is not None:
         ways[predictor.calibrator.name] = predictor
     own, valid = graph.split(split).take(keep), graph.valid
@@ -134,16 +122,9 @@ def _classified(predictor: Predictor, split: str, keep: NDArray[np.bool_]) -> di
 
 
 def flat_metrics(
-    report: Any,
-    side: str = "both",
-    filter: str = "filtered",
-    ties: str = "realistic",
-    calibration: str | None = None,
+    report: Any, side: str = "both", filter: str = "filtered", ties: str = "realistic", calibration: str | None = None
 ) -> dict[str, float]:
-    """Return the metrics of one split by name, as far as they were measured.
-
-    `calibration` is that of classification: `uncalibrated` or a calibrator's name, by default the calibrator's.
-    """
+    """Return the metrics of one split by name, as far as they were measured; arguments as of `Run.metric`."""
     for given, choices in ((side, SIDES), (filter, ("filtered", "raw")), (ties, TIES)):
         if given not in choices:
             raise InputError(f"expected {', '.join(choices[:-1])} or {choices[-1]}, got {given!r}")
@@ -176,7 +157,7 @@ def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, mon
     """Return what picks epochs and settings: −NLL of labelled validation triples where there are, else filtered MRR.
 
     `most_facts` limits the facts that are looked at, evenly spaced. `monitor` may ask for `mrr` where there are
-    labels, or for `posterior`: −NLL as the posterior expects it, by facts and their null distributions alone.
+    labels, or for `posterior`: −NLL as the posterior expects it, by facts and their null distributions.
     """
     valid = graph.valid
     if valid.has_negatives and monitor not in ("mrr", "posterior"):

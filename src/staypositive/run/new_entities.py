@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from staypositive.errors import InputError, SettingError
-from staypositive.graph import KnowledgeGraph, Vocabulary
+from staypositive.graph import Facts, KnowledgeGraph, Vocabulary, add_facts
 from staypositive.inference.fold_in import FoldIn, mean_fact_scores
-from staypositive.models import BilinearModel, Ensemble
-from staypositive.objectives import SecondMoment
+from staypositive.models import BilinearModel, Ensemble, build_model
+from staypositive.run.provenance import of_graph
 
 if TYPE_CHECKING:
     from staypositive.run.run import Run
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RIDGE = 0.01
 """The ridge unless said otherwise; chosen on geo, by stay-positive."""
 UNOBSERVED_WEIGHT = 3e-4
-"""w0 for runs that were not trained by least squares with each query counted once a fact; chosen on geo too."""
+"""The weight w0 of an unobserved triple for objectives that state no `weight_per_triple`; chosen on geo too."""
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
@@ -35,30 +35,44 @@ class CarriedOver:
     folded_in: Mask
 
     def counts(self) -> dict[str, int]:
-        """Return how many entities were kept, folded in, and left as they started."""
         kept, folded = int(self.kept.sum()), int(self.folded_in.sum())
         return {"kept": kept, "folded_in": folded, "fresh": len(self.kept) - kept - folded}
 
 
-def new_fold_in(run: Run, unobserved_weight: float | None = None, ridge: float | None = None) -> FoldIn:
+def grown_run(
+    run: Run, facts: Facts, unobserved_weight: float | None = None, ridge: float = RIDGE, header: bool | None = None
+) -> Run:
+    """Return a run with more facts and new entities; see `Run.with_entities`."""
+    require_free_rows(run.model)
+    graph = add_facts(run.graph, facts, header)
+    model = build_model(run.settings.model, **run.model.settings() | {"n_entities": len(graph.entities)})
+    model.to(run.model.entities)
+    carried = carry_over(run, graph, model, unobserved_weight=unobserved_weight, ridge=ridge)
+    require_reached(graph, carried)
+    model.eval()
+    more = {
+        "facts": len(graph.train) - len(run.graph.train),
+        "entities": len(graph.entities) - len(run.graph.entities),
+        "source": graph.sources[-1].name,
+    }
+    origin = run.provenance | of_graph(graph) | {"added": [*run.provenance.get("added", []), more]}
+    return replace(run, graph=graph, model=model, provenance=origin, metrics={}, hashes={})
+
+
+def new_fold_in(run: Run, unobserved_weight: float | None = None, ridge: float = RIDGE) -> FoldIn:
     """Prepare to fold entities in, as the run was trained.
 
-    Least squares wants facts at 1, with its own w0. Other objectives state no score to reach: there a fact's target
-    is the mean score of its relation's training facts.
+    Where its objective states no score for facts to reach, the target is the mean score of the relation's facts.
     """
     facts = torch.as_tensor(run.graph.train.facts, device=run.model.entities.device)
-    objective, weight = run.settings.objective, UNOBSERVED_WEIGHT
+    objective, weight = run.settings.objective, unobserved_weight
     targets = mean_fact_scores(run.model, facts)
-    if isinstance(objective, SecondMoment):
-        targets = torch.ones_like(targets)
-        weight = objective.unobserved_weight if objective.weighting == "triple" else weight
-    return FoldIn(
-        run.model,
-        facts,
-        targets,
-        unobserved_weight=weight if unobserved_weight is None else unobserved_weight,
-        ridge=RIDGE if ridge is None else ridge,
-    )
+    if objective.target_score is not None:
+        targets = torch.full_like(targets, objective.target_score)
+    if weight is None:
+        weight = objective.weight_per_triple
+    weight = UNOBSERVED_WEIGHT if weight is None else weight
+    return FoldIn(run.model, facts, targets, unobserved_weight=weight, ridge=ridge)
 
 
 @torch.no_grad()
@@ -68,7 +82,7 @@ def carry_over(
     model: BilinearModel,
     *,
     unobserved_weight: float | None = None,
-    ridge: float | None = None,
+    ridge: float = RIDGE,
 ) -> CarriedOver:
     """Give a model of a grown graph the rows of a run, by label, and fold in entities that the run had no facts of.
 
@@ -76,10 +90,8 @@ def carry_over(
     What no fact leads to, and new relations, stay as they are in the model.
     """
     require_alike(run.model, model)
-    entities, relations = (
-        _places(old, new)
-        for old, new in ((run.graph.entities, graph.entities), (run.graph.relations, graph.relations))
-    )
+    entities = _places(run.graph.entities, graph.entities)
+    relations = _places(run.graph.relations, graph.relations)
     _copy_rows(run.model, model, entities, relations)
     kept = (entities >= 0) & run.graph.seen_entities[entities]
     facts = graph.train.facts[relations[graph.train.facts[:, 1]] >= 0]
@@ -99,7 +111,6 @@ def carry_over(
 
 
 def require_alike(old: BilinearModel, new: BilinearModel) -> None:
-    """Refuse to carry rows over to a model in which they would mean something else."""
     if isinstance(old, Ensemble) and not isinstance(new, Ensemble):
         raise SettingError("a joined run is not trained on; start from one of the runs that it was joined from")
     free = ("n_entities", "n_relations", "prior_score", "dropout")
@@ -114,19 +125,14 @@ def require_alike(old: BilinearModel, new: BilinearModel) -> None:
 
 
 def require_free_rows(model: BilinearModel) -> None:
-    """Refuse to solve for rows that are formed from something else."""
     if model.rows_are_free:
         return
     members = list(model.members) if isinstance(model, Ensemble) else [model]
     name = next(type(member).__name__.lower() for member in members if not member.rows_are_free)
-    raise SettingError(
-        f"{name}'s rows are formed from points, and cannot be solved for by least squares; "
-        + (
-            "join the other runs without it"
-            if isinstance(model, Ensemble)
-            else "start a training from this run instead"
-        )
+    advice = (
+        "join the other runs without it" if isinstance(model, Ensemble) else "start a training from this run instead"
     )
+    raise SettingError(f"{name}'s rows are formed from points, and cannot be solved for by least squares; {advice}")
 
 
 def require_reached(graph: KnowledgeGraph, carried: CarriedOver) -> None:
@@ -146,7 +152,6 @@ def _places(old: Vocabulary, new: Vocabulary) -> Ints:
 
 
 def _copy_rows(old: BilinearModel, new: BilinearModel, entities: Ints, relations: Ints) -> None:
-    """Copy the weights of the labels that both models have, for the backward relations too."""
     common = np.flatnonzero(entities >= 0)
     new.entities[common] = old.entities[entities[common]].to(new.entities)
     common = np.flatnonzero(relations >= 0)

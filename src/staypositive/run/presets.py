@@ -19,13 +19,7 @@ PRESETS = ("auto", "paper")
 
 
 def settings_for(
-    graph: KnowledgeGraph,
-    device: torch.device,
-    /,
-    *,
-    preset: str = "auto",
-    exact: bool = False,
-    **changes: Any,
+    graph: KnowledgeGraph, device: torch.device, /, *, preset: str = "auto", exact: bool = False, **changes: Any
 ) -> Settings:
     """Return settings from keywords, on top of a preset's; an option that has no effect with the others is an error.
 
@@ -62,10 +56,7 @@ def check_given(preset: str, changes: Mapping[str, Any]) -> None:
 
 
 def recommended(graph: KnowledgeGraph, device: torch.device, *, exact: bool = False) -> dict[str, Any]:
-    """Return the settings that measured best, for the minutes they take, on graphs of this size.
-
-    `exact` keeps every step exact, whatever it costs.
-    """
+    """Return the settings that measured best, for the minutes they take, on graphs of this size."""
     n_entities, n_facts = len(graph.entities), len(graph.train)
     if n_entities > LARGE or isinstance(graph.train, StreamedSplit):
         batch_size = min(16384, max(1024, n_facts // 1000))

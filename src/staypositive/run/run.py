@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from staypositive.errors import InputError
-from staypositive.evaluation import DEFAULT_MEMORY, Ranks, negative_log_likelihood
-from staypositive.graph import Facts, KnowledgeGraph, StreamedSplit, add_facts
+from staypositive.errors import InputError, advising
+from staypositive.evaluation import DEFAULT_MEMORY, Progress, Ranks, negative_log_likelihood
+from staypositive.graph import Facts, StreamedSplit
 from staypositive.inference import Predictor
-from staypositive.models import BilinearModel, build_model
-from staypositive.probability import Calibrator, FeatureCalibrator, find_calibrator, fit_calibrator
+from staypositive.probability import FeatureCalibrator, find_calibrator, fit_calibrator
 from staypositive.run.answers import Answers
-from staypositive.run.commands import commands
-from staypositive.run.folder import WEIGHTS, RunParts, load_parts, save_parts, save_results
+from staypositive.run.folder import find_run, load_parts
 from staypositive.run.measuring import (
     best_calibrator,
     classification_report,
     flat_metrics,
     rank_split,
-    rank_split_sampled,
     ranking_report,
-    sampled_report,
 )
-from staypositive.run.memory import advising
-from staypositive.run.new_entities import carry_over, require_free_rows, require_reached
-from staypositive.run.packaged import find_run
-from staypositive.run.provenance import of_graph
-from staypositive.run.settings import Settings
-from staypositive.training import EpochRecord
+from staypositive.run.new_entities import RIDGE, grown_run
+from staypositive.run.provenance import commands
 from staypositive.typed import checked
 
 HEADLINE = ("mrr", "sampled_mrr", "hits@10", "sampled_hits@10", "auc", "nll")
@@ -43,17 +34,6 @@ HEADLINE = ("mrr", "sampled_mrr", "hits@10", "sampled_hits@10", "auc", "nll")
 class Run(Answers):
     """A graph, a trained model, and all that is known about how it came to be and how good it is."""
 
-    graph: KnowledgeGraph
-    model: BilinearModel
-    settings: Settings
-    history: tuple[EpochRecord, ...]
-    best_epoch: int
-    provenance: dict[str, Any]
-    metrics: dict[str, Any] = field(default_factory=dict, kw_only=True)
-    """What `evaluate` measured, by split."""
-    calibrator: Calibrator | None = field(default=None, kw_only=True)
-    hashes: dict[str, str] = field(default_factory=dict, kw_only=True)
-    """The SHA-256 of each file that it was read from, by role."""
     ranks: dict[str, Ranks] = field(default_factory=dict, init=False)
     """Ranks of splits that need not be computed again."""
 
@@ -66,7 +46,6 @@ class Run(Answers):
         )
 
     def _repr_html_(self) -> str:
-        """Return what notebooks show: a small table."""
         shown = self._described()
         for split, measured in self.metrics.items():
             flat = flat_metrics(measured)
@@ -75,7 +54,6 @@ class Run(Answers):
         return f"<table>{''.join(rows)}</table>"
 
     def _described(self) -> dict[str, str]:
-        """Return what a run is, in words."""
         sizes, preset = self.graph.counts(), self.provenance.get("preset")
         return {
             "graph": f"{self.graph.name}: {sizes['entities']:,} entities, {sizes['relations']:,} relations",
@@ -93,27 +71,27 @@ class Run(Answers):
         ranking: bool = True,
         sampled: int | None = None,
         memory: int = DEFAULT_MEMORY,
-        progress: Callable[[int], Any] | None = None,
+        progress: Progress | None = None,
     ) -> dict[str, Any]:
         """Measure a split and keep the result in `metrics`.
 
         `ranking` (filtered and raw, three tie rules, head and tail apart, each relation) for its facts, from `ranks`
-        where they hold the split; with `sampled`, in its place, `sampled_ranking` against so many drawn entities, for
-        graphs too large to rank whole;
-        `classification` (NLL, Brier, AUC, AP, ECE, accuracy, without and with calibration) where it has negatives.
+        where they hold the split; with `sampled`, in its place, `sampled_ranking` against that number of drawn
+        entities, for graphs too large to rank whole; `classification` (NLL, Brier, AUC, AP, ECE, accuracy, without
+        and with calibration) where it has negatives.
         """
         own = self.graph.split(split)
         if len(own) == 0:
             raise InputError(f"split {split!r} of {self.graph.name} is empty; there is nothing to evaluate")
         report: dict[str, Any] = {}
-        if sampled is not None and len(own.facts):
-            drawn = rank_split_sampled(self.predictor, split, sampled, memory, progress)
-            report["sampled_ranking"] = sampled_report(split, sampled, drawn)
-        elif ranking and len(own.facts):
-            if split not in self.ranks:
+        if (ranking or sampled is not None) and len(own.facts):
+            ranks = self.ranks.get(split) if sampled is None else None
+            if ranks is None:
                 with advising(f"ranking {split}", "give evaluate a smaller memory (--memory-mb)"):
-                    self.ranks[split] = rank_split(self.predictor, split, memory, progress)
-            report["ranking"] = ranking_report(self.graph, split, self.ranks[split])
+                    ranks = rank_split(self.predictor, split, sampled, memory, progress)
+            if sampled is None:
+                self.ranks[split] = ranks
+            report = ranking_report(self.graph, split, ranks, sampled)
         if own.has_negatives and len(own.facts):
             report["classification"] = classification_report(self.predictor, split)
         if not report:
@@ -129,7 +107,7 @@ class Run(Answers):
 
         `auto` takes what measured best for the objective and for the labels there are (see `best_calibrator`).
         `platt`, `isotonic`, `temperature`, `beta` and `null-logistic` need triples labelled true and false;
-        `posterior` looks at validation facts alone.
+        `posterior` looks at validation facts only.
         """
         if method == "auto":
             method = best_calibrator(self.graph, self.settings.objective) or "platt"
@@ -138,7 +116,7 @@ class Run(Answers):
             raise InputError(
                 f"calibration needs validation triples labelled true and false, and {self.graph.name} has none "
                 "labelled false. Add a fourth column of 1 and -1, or a valid_negatives file, or use posterior, which "
-                "needs facts alone"
+                "needs facts only"
             )
         plain = Predictor(self.graph, self._scorer)
         logits = plain.logits(plain.score(valid.triples))
@@ -161,7 +139,7 @@ class Run(Answers):
         calibrate: str = "auto",
         evaluate: bool = True,
         folder: str | os.PathLike[str] | None = None,
-        progress: Callable[[int], Any] | None = None,
+        progress: Progress | None = None,
     ) -> dict[str, Any]:
         """Calibrate, evaluate the test split, save to a folder if one is given, and return `summary`.
 
@@ -216,7 +194,7 @@ class Run(Answers):
         facts: Facts,
         *,
         unobserved_weight: float | None = None,
-        ridge: float | None = None,
+        ridge: float = RIDGE,
         header: bool | None = None,
     ) -> Run:
         """Return a run that knows more facts, and entities it was not trained with, each by one least-squares solve.
@@ -224,20 +202,7 @@ class Run(Answers):
         `facts` are triples by label or a file of them; relations must be known. Rows of known entities stay as they
         are. The calibrator is kept; metrics are not, since they were measured among fewer entities.
         """
-        require_free_rows(self.model)
-        graph = add_facts(self.graph, facts, header)
-        model = build_model(self.settings.model, **self.model.settings() | {"n_entities": len(graph.entities)})
-        model.to(self.model.entities)
-        carried = carry_over(self, graph, model, unobserved_weight=unobserved_weight, ridge=ridge)
-        require_reached(graph, carried)
-        model.eval()
-        more = {
-            "facts": len(graph.train) - len(self.graph.train),
-            "entities": len(graph.entities) - len(self.graph.entities),
-            "source": graph.sources[-1].name,
-        }
-        provenance = self.provenance | of_graph(graph) | {"added": [*self.provenance.get("added", []), more]}
-        return Run(graph, model, self.settings, self.history, self.best_epoch, provenance, calibrator=self.calibrator)
+        return grown_run(self, facts, unobserved_weight, ridge, header)
 
     def report(self, path: str | os.PathLike[str] | None = None, **options: Any) -> str | Path:
         """Return one HTML page that shows the run, or write it to a file; options as in `reports.render_report`."""
@@ -245,21 +210,7 @@ class Run(Answers):
 
         return render_report(self, **options) if path is None else write_report(self, path, **options)
 
-    @checked
-    def save(self, folder: str | os.PathLike[str], precision: str = "float32") -> Path:
-        """Write the run to a folder, whole or not at all; a run already there is replaced.
-
-        `precision="float16"` halves the weights on disk; they are computed with in 32 bits again.
-        """
-        parts = RunParts(**{part.name: getattr(self, part.name) for part in fields(RunParts)})
-        return save_parts(folder, parts, precision)
-
-    def save_results(self, folder: str | os.PathLike[str]) -> None:
-        """Write metrics and calibrator to the folder that the run was read from; all else there stays as it is."""
-        save_results(folder, self.metrics, self.calibrator, {WEIGHTS: self.hashes.get(WEIGHTS, "")})
-
     def commands(self) -> list[str]:
-        """Return the commands that make the run again."""
         return commands(self)
 
 

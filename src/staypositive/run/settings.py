@@ -27,8 +27,6 @@ def listed(names: Iterable[str]) -> str:
 
 
 def _by_objective(what: str, says: str, none: str = "") -> Callable[[], str]:
-    """Return a help that ends with the defaults of all objectives."""
-
     def help() -> str:
         owners: dict[Any, list[str]] = {}
         for name, kind in OBJECTIVES.items():
@@ -40,16 +38,12 @@ def _by_objective(what: str, says: str, none: str = "") -> Callable[[], str]:
 
 
 def _with_log_odds() -> str:
-    return (
-        f"objectives that read scores as log-odds: {listed(k for k, own in OBJECTIVES.items() if own.has_log_odds)}"
-    )
+    names = (name for name, kind in OBJECTIVES.items() if kind.has_log_odds)
+    return f"objectives that read scores as log-odds: {listed(names)}"
 
 
-_BOUNDED = Applies(
-    'the tanh bound, which preset "paper" (objective stay-positive) uses',
-    "bound",
-    lambda own: own.used_bound == "tanh",
-)
+_TANH = 'the tanh bound, which preset "paper" (objective stay-positive) uses'
+_BOUNDED = Applies(_TANH, "bound", lambda own: own.used_bound == "tanh")
 _WITH_PRIOR = Applies(_with_log_odds, "objective", lambda own: own.objective.has_log_odds)
 _ADAGRAD = Applies(f"the optimisers {listed(ADAGRADS)}", "optimiser", lambda own: own.optimiser in ADAGRADS)
 
@@ -71,11 +65,9 @@ class Settings:
         None, "the prior as a probability: ψ = logit(prior)", above=0, below=1, applies=_WITH_PRIOR
     )
     closed_world: str | None = option(
-        None,
-        "ψ from the density of facts, as the paper writes it or as its logit",
-        choices=CLOSED_WORLD,
+        None, "ψ from the density of facts, as the paper writes it or as its logit", choices=CLOSED_WORLD,
         applies=_WITH_PRIOR,
-    )
+    )  # fmt: skip
     dropout: float = option(0.0, "share of the products dropped before the sum, in training", least=0, below=1)
     init_scale: float | None = option(
         None, _by_objective("init_scale", "weights start uniform in ±this", "6/√dim"), above=0
@@ -86,18 +78,15 @@ class Settings:
         "float32", "how rows are kept while training; bfloat16 halves them, rounded at random", choices=PRECISIONS
     )
     accumulator: float | None = option(
-        None,
-        _by_objective("accumulator", "AdaGrad's first sum of squares"),
-        least=0,
-        applies=_ADAGRAD,
+        None, _by_objective("accumulator", "AdaGrad's first sum of squares"), least=0, applies=_ADAGRAD
     )
     batch_size: int = option(1024, "batch size: facts per step", least=1)
     epochs: int = option(200, "maximum number of epochs", least=1)
     validate_every: int = option(10, "epochs between validations", least=1)
     monitor: str | None = option(
         None,
-        "what picks the best epoch; posterior: the NLL that it expects, by facts alone; default nll where scores are "
-        "log-odds and valid has negatives, else mrr",
+        "what picks the best epoch; posterior: the NLL that it expects, from facts only; default nll where scores "
+        "are log-odds and valid has negatives, else mrr",
         choices=MONITORS,
     )
     patience: int | None = option(None, "stop after this number of validations without improvement", least=1)
@@ -116,7 +105,6 @@ class Settings:
 
     @property
     def used_bound(self) -> str:
-        """The bound that was chosen, or else the objective's own."""
         return self.bound or self.objective.defaults.bound
 
     def as_dict(self) -> dict[str, Any]:

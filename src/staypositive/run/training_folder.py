@@ -37,7 +37,6 @@ class TrainingFolder:
         return is_in_shards(self.path)
 
     def checkpoint(self, every: int | str | None = None) -> Checkpoint:
-        """Return the checkpoint that `fit` keeps here."""
         return Checkpoint(self.path / CHECKPOINT_ROOM, every or DEFAULT_EVERY)
 
     def locked(self) -> AbstractContextManager[None]:
@@ -49,8 +48,7 @@ class TrainingFolder:
         """Find out, before the work begins, whether a run can be saved here; what it would replace is an error."""
         if self.has_run and not replace:
             raise SettingError(f"{self} already holds a run; use --force to replace it, or another --out")
-        done = 0 if replace else epochs_done(self.path / CHECKPOINT_ROOM)
-        if done:
+        if done := 0 if replace else epochs_done(self.path / CHECKPOINT_ROOM):
             raise SettingError(
                 f"{self} holds a training that was stopped after epoch {done}; `train --resume` resumes it, "
                 "--force begins anew"
@@ -65,10 +63,8 @@ class TrainingFolder:
         if self.has_checkpoint or not self.has_run:
             return None
         run = load_run(self.path)
-        there, here = (
-            identity_of(*of, device="", engine="") for of in ((run.settings, run.graph), (settings, graph))
-        )
-        if found := differences(there, here):
+        there = identity_of(run.settings, run.graph, device="", engine="")
+        if found := differences(there, identity_of(settings, graph, device="", engine="")):
             raise SettingError(
                 f"{self} holds a finished run of another training: {'; '.join(found)}. It has no state to resume "
                 "from; use another --out (--start-from starts from its rows), or --force to replace it"

@@ -1,31 +1,47 @@
-"""`create_app`: a run becomes a web service."""
+"""`create_app`: a run becomes a web service; each verb of the query service is one endpoint of its API."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
+from functools import partial, wraps
 from pathlib import Path
+from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request, Security
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from staypositive.errors import InputError, UnknownLabelError
 from staypositive.run import Run
+from staypositive.service import schemas as s
 from staypositive.service.batching import BatchQueue, WorkQueue
-from staypositive.service.guard import LOOPBACK, Guard, failure
-from staypositive.service.limits import Limits
-from staypositive.service.metrics import Metrics
-from staypositive.service.query_service import QueryService
-from staypositive.service.routes import build_router
-from staypositive.service.schemas import State
+from staypositive.service.guard import LOOPBACK, Guard, Metrics, failure
+from staypositive.service.limits import MOST_QUICK, Limits
+from staypositive.service.query_service import QueryService, Question
 from staypositive.version import __version__
 
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _PLACES = {"index.html": "/", "docs.html": "/docs"}
 _CODES = {404: "not_found", 405: "method", 413: "too_large", 503: "busy"}
+QUICK = (
+    ("POST", "/score", "questions", "score"),
+    ("POST", "/prediction-set", "questions", "prediction_set"),
+    ("POST", "/explain", "questions", "explain"),
+    ("GET", "/entities", "entities", "entities"),
+    ("GET", "/similar", "entities", "similar"),
+    ("GET", "/facts", "entities", "facts"),
+    ("GET", "/neighbourhood", "entities", "neighbourhood"),
+    ("GET", "/relations", "relations", "relations"),
+    ("GET", "/run", "run", "about"),
+)
+"""Method, path, tag and verb of what waits with single questions; what is long has a queue of its own."""
+LONG = (("GET", "/stats", "relations", "stats"), ("POST", "/discover", "relations", "discover"))
+FAILURES = (400, 401, 404, 408, 413, 421, 422, 503, 504)
 
 
 def create_app(
@@ -51,7 +67,7 @@ def create_app(
     app = FastAPI(
         title="staypositive", version=__version__, summary=summary, docs_url=None, redoc_url=None, lifespan=lifespan
     )
-    app.include_router(build_router(service, questions, work))
+    app.include_router(_router(service, questions, work))
     for file in sorted((Path(__file__).parent / "assets").iterdir()):
         place = _PLACES.get(file.name, f"/assets/{file.name}")
         app.get(place, include_in_schema=False)(_page(file))
@@ -60,6 +76,48 @@ def create_app(
     paths = {path for route in app.routes if (path := getattr(route, "path", ""))}
     app.add_middleware(Guard, limits=limits, metrics=metrics, token=token, hosts=LOOPBACK.union(hosts), paths=paths)
     return app
+
+
+def _router(service: QueryService, questions: BatchQueue, work: WorkQueue) -> APIRouter:
+    """Return the API's endpoints; quick ones wait in `questions`, long ones in `work`."""
+    bearer = Security(HTTPBearer(auto_error=False, description="Where the service was started with a token."))
+    failures: dict[int | str, dict[str, Any]] = {status: {"model": s.Failure} for status in FAILURES}
+    router = APIRouter(prefix="/api", responses=failures, dependencies=[bearer])
+
+    # The busiest endpoint writes its answer as it is: that it keeps to its schema, tests make sure, not each request.
+    @router.post("/predict", tags=["questions"], response_model=s.Answers)
+    async def predict(asked: s.PredictIn) -> JSONResponse:
+        """Answer (h, r, ?), (?, r, t) or (h, ?, t), best first; or judge a whole triple."""
+        question, sizes = Question(asked.query(), asked), None
+        missing = question.query.missing
+        if asked.coverages and missing in ("head", "tail"):
+            answers, sizes = await questions.run(service.with_coverages, question)
+        else:
+            answers = await questions.ask(question)
+        prior = service.prior(asked.prior)
+        return JSONResponse({"missing": missing, "prior": prior, "answers": answers, "set_sizes": sizes})
+
+    @router.post("/predict/batch", tags=["questions"], response_model=s.BatchAnswers)
+    async def predict_batch(asked: s.BatchIn) -> JSONResponse:
+        """Answer many questions at once; one that cannot be asked fails them all, and is named."""
+        queue = work if len(asked.queries) * asked.top > MOST_QUICK else questions
+        return await queue.run(service.answer_batch, asked)
+
+    for queue, endpoints in ((questions, QUICK), (work, LONG)):
+        for method, path, tag, verb in endpoints:
+            router.add_api_route(path, _endpoint(service, verb, queue), methods=[method], tags=[tag])
+    return router
+
+
+def _endpoint(service: QueryService, verb: str, queue: WorkQueue) -> Callable[..., Awaitable[Any]]:
+    """Return a coroutine function like a verb of the service, which is called in the queue's thread."""
+
+    @wraps(getattr(service, verb))
+    async def endpoint(**given: Any) -> Any:
+        return await queue.run(partial(getattr(service, verb), **given))
+
+    endpoint.__signature__ = inspect.signature(getattr(service, verb), eval_str=True)  # type: ignore[attr-defined]
+    return endpoint
 
 
 def _page(path: Path) -> Callable[[], Awaitable[Response]]:
@@ -74,34 +132,32 @@ def _page(path: Path) -> Callable[[], Awaitable[Response]]:
 
 def _add_checks(app: FastAPI, questions: BatchQueue, work: WorkQueue, metrics: Metrics) -> None:
     @app.get("/health", tags=["checks"])
-    async def health() -> State:
+    async def health() -> s.State:
         """The process lives."""
-        return State(status="ok")
+        return s.State(status="ok")
 
-    @app.get("/ready", tags=["checks"], responses={503: {"model": State, "description": "Not yet."}})
-    async def ready(response: Response) -> State:
+    @app.get("/ready", tags=["checks"], responses={503: {"model": s.State, "description": "Not yet."}})
+    async def ready(response: Response) -> s.State:
         """The run is loaded and warm."""
         warming = getattr(app.state, "warming", None)
         if warming is None or not warming.done() or warming.exception() is not None:
             response.status_code = 503
-            return State(status="starting")
-        return State(status="ok")
+            return s.State(status="starting")
+        return s.State(status="ok")
 
     @app.get("/metrics", tags=["checks"], response_class=PlainTextResponse)
     async def prometheus() -> PlainTextResponse:
         """Counts and times in Prometheus's text format."""
         waiting = questions.waiting + work.waiting
         gauges = (
-            ("staypositive_waiting", "gauge", "Pieces of work before the model.", waiting),
+            ("staypositive_waiting", "gauge", "Requests that wait for the model.", waiting),
             ("staypositive_question_batches_total", "counter", "Times the model was asked.", questions.batches),
-            ("staypositive_questions_total", "counter", "Questions answered so.", questions.answered),
+            ("staypositive_questions_total", "counter", "Questions answered in batches.", questions.answered),
         )
         return PlainTextResponse(metrics.text(gauges), media_type="text/plain; version=0.0.4")
 
 
 def _add_errors(app: FastAPI) -> None:
-    """Give every error one shape; none of the caller's is a 5xx."""
-
     @app.exception_handler(InputError)
     async def bad_input(_: Request, error: InputError) -> JSONResponse:
         if isinstance(error, UnknownLabelError):

@@ -1,12 +1,15 @@
-"""The gate before every request: host, token, size and time; and the headers on every answer."""
+"""The gate before every request: host, token, size and time; headers on every answer, and counts of them."""
 
 from __future__ import annotations
 
 import hmac
 import logging
 import time
-from collections.abc import Collection
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,16 +18,15 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from staypositive.service.limits import Limits
-from staypositive.service.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
-OPEN_PATHS = frozenset({"/", "/docs", "/health", "/ready"})
-"""What needs no token: the page itself holds nothing of the run."""
-SINGLE = ("host", "content-length", "content-type", "transfer-encoding", "authorization")
-"""Headers that mean something here, and nothing certain when they come twice."""
+OPEN_PATHS = frozenset({"/", "/docs", "/health", "/ready"})  # without a token: the page holds nothing of the run
+SINGLE = ("host", "content-length", "content-type", "transfer-encoding", "authorization")  # ambiguous if repeated
 CLOSE = {"connection": "close"}
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+REQUESTS, SECONDS = "staypositive_requests_total", "staypositive_request_seconds"
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -55,7 +57,6 @@ class Guard:
     paths: Collection[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it at once."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -82,9 +83,8 @@ class Guard:
             if status:
                 raise
             log.exception("request failed: %s", scope["path"])
-            await failure(500, "internal", "something broke here; the server's log says what")(
-                scope, receive, sending
-            )
+            said = "something broke here; the server's log says what"
+            await failure(500, "internal", said)(scope, receive, sending)
         finally:
             self.metrics.in_flight -= 1
             path = scope["path"] if scope["path"] in self.paths else "other"
@@ -100,7 +100,7 @@ class Guard:
         if scope["http_version"] != "1.0" and not headers.get("host"):
             return failure(400, "bad_request", "the header host is missing; send it once", headers=CLOSE)
         if self.token is None and _name(headers.get("host", "")) not in self.hosts:  # a rebound name, in a browser
-            return failure(421, "host", "this service answers to its own address alone")
+            return failure(421, "host", "this service answers to its own address only")
         if self.token is not None and path not in OPEN_PATHS and not path.startswith("/assets/"):
             kind, _, given = headers.get("authorization", "").partition(" ")
             if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):
@@ -120,7 +120,6 @@ class Body:
         self._is_whole, self.is_late = False, False
 
     async def receive(self) -> Message:
-        """Return the next message of the server."""
         self.is_late = not self._is_whole  # until it has come
         message = await self._receive()
         self._left -= len(message.get("body", b""))
@@ -149,3 +148,38 @@ def _name(host: str) -> str:
 
 def _too_large(limit: int) -> str:
     return f"the body is larger than {limit:,} bytes; send it in parts"
+
+
+class Metrics:
+    """Requests by path and status, and how long they took. Paths are those that exist; all others are `other`."""
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._times: dict[str, list[int]] = defaultdict(lambda: [0] * (len(BOUNDS) + 1))
+        self._seconds: dict[str, float] = defaultdict(float)
+
+    def record(self, path: str, status: int, seconds: float) -> None:
+        self._requests[path, status] += 1
+        self._times[path][bisect_left(BOUNDS, seconds)] += 1
+        self._seconds[path] += seconds
+
+    def text(self, gauges: Iterable[tuple[str, str, str, float]] = ()) -> str:
+        """Return all counts, and gauges given as (name, kind, help, value)."""
+        lines = _header(REQUESTS, "counter", "Requests answered.")
+        for (path, status), count in sorted(self._requests.items()):
+            lines.append(f'{REQUESTS}{{path="{path}",status="{status}"}} {count}')
+        lines += _header(SECONDS, "histogram", "Time from request to answer.")
+        for path, counts in sorted(self._times.items()):
+            for bound, total in zip((*BOUNDS, "+Inf"), accumulate(counts), strict=True):
+                lines.append(f'{SECONDS}_bucket{{path="{path}",le="{bound}"}} {total}')
+            lines.append(f'{SECONDS}_sum{{path="{path}"}} {self._seconds[path]:.6f}')
+            lines.append(f'{SECONDS}_count{{path="{path}"}} {sum(counts)}')
+        in_flight = ("staypositive_requests_in_flight", "gauge", "Requests being answered.", self.in_flight)
+        for name, kind, text, value in (in_flight, *gauges):
+            lines += [*_header(name, kind, text), f"{name} {value:g}"]
+        return "\n".join(lines) + "\n"
+
+
+def _header(name: str, kind: str, text: str) -> list[str]:
+    return [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]

@@ -20,24 +20,18 @@ MOST_PAIRS = 50_000_000  # pairs of domain × range that one discovery may judge
 MOST_SAMPLES = 100_000  # triples that score statistics draw of each relation
 MOST_SCORED = 20_000_000  # triples that score statistics draw in all
 MOST_HEAD = 2**16  # bytes of a request's head
-DEADLINE: ContextVar[float] = ContextVar("DEADLINE", default=math.inf)
-"""When the time of the request that is being answered is over, by `time.monotonic`."""
+DEADLINE: ContextVar[float] = ContextVar("DEADLINE", default=math.inf)  # of the request that is being answered
 
 
 @dataclass(frozen=True)
 class Limits:
     """What the operator may set."""
 
-    body_bytes: int = 2**20
-    """Size of a request's body."""
-    seconds: float = 30.0
-    """Time from a request's first byte to its answer."""
-    waiting: int = 512
-    """Requests that may wait for the model; more are told to come back."""
-    connections: int = 900
-    """Open connections; more are told to come back. Most systems let a process have 1,024 files."""
-    idle_seconds: float = 30.0
-    """Time from one answer to the whole head of the next request, and from connecting to that of the first."""
+    body_bytes: int = 2**20  # size of a request's body
+    seconds: float = 30.0  # from a request's first byte to its answer
+    waiting: int = 512  # requests that may wait for the model; more are told to come back
+    connections: int = 900  # more are told to come back; most systems let a process have 1,024 files
+    idle_seconds: float = 30.0  # from connecting, or from an answer, to the whole head of the next request
 
 
 def stop_if_late(_: int = 0) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property, reduce
-from typing import Annotated, Any, NamedTuple
+from functools import cached_property, lru_cache, partial, reduce
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 from starlette.responses import JSONResponse
 
 from staypositive import inference
@@ -25,8 +25,7 @@ from staypositive.version import __version__
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Record = dict[str, Any]
-MOST_KEPT = 32
-"""Tables of score statistics that are kept for who asks again."""
+MOST_KEPT = 32  # tables of score statistics that are kept for who asks again
 
 
 class Question(NamedTuple):
@@ -47,7 +46,8 @@ class QueryService:
         self.index = inference.FactIndex(run.graph)
         self.search = inference.LabelSearch(run.graph.entities.labels, self.index.degrees.tolist())
         self.explainer = inference.Explainer(self.predictor, self.index)
-        self._statistics: dict[tuple[float, float | None, int], list[Any]] = {}
+        statistics = partial(inference.score_statistics, self.predictor, progress=limits.stop_if_late)
+        self._statistics = lru_cache(MOST_KEPT)(statistics)
 
     def warm(self) -> None:
         """Form what first requests would wait for."""
@@ -70,7 +70,6 @@ class QueryService:
         )  # fmt: skip
 
     def prior(self, prior: float | None) -> float:
-        """Return the prior that probabilities assume."""
         return self.predictor.base_prior if prior is None else prior
 
     def answer_all(self, questions: Sequence[Question], whole: bool = False) -> list[Any]:
@@ -121,32 +120,27 @@ class QueryService:
         )  # fmt: skip
         shifts = np.array([self._shift(question.options.prior) for question in questions])
         records = self._records(found[:, 2:], scores, shifts[found[:, 0]], found[:, 1] + 1)
-        starts = np.searchsorted(found[:, 0], np.arange(len(questions) + 1)).tolist()
-        return [
-            records[start : min(stop, start + top)]
-            for start, stop, top in zip(starts[:-1], starts[1:], tops, strict=True)
-        ]
+        counts = np.bincount(found[:, 0], minlength=len(questions)).tolist()
+        rest = iter(records)
+        return [list(islice(rest, count))[:top] for count, top in zip(counts, tops, strict=True)]
 
     def _shift(self, prior: float | None) -> float:
         """Return what another prior adds to log-odds."""
         return float(self.predictor.at_prior(np.zeros(1), prior)[0])
 
     def _triple(self, ids: Sequence[int]) -> Record:
-        """Return a triple given by ids by its labels."""
         entities, (head, relation, tail) = self.graph.entities, ids
         return {"head": entities[head], "relation": self.graph.relations[relation], "tail": entities[tail]}
 
     def _records(self, triples: Ints, scores: Floats, shift: Floats | float, ranks: Ints | None = None) -> list[Any]:
         """Return triples by label with all that the model says of them, in the order given; `ranks` are 1, 2, ..."""
         log_odds = self.predictor.triple_logits(triples, scores) + shift
-        columns = {
-            "rank": np.arange(1, len(triples) + 1) if ranks is None else ranks, "probability": sigmoid(log_odds),
-            "log_odds": log_odds, "score": scores, "known": self.predictor.is_known(triples),
-        }  # fmt: skip
-        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        ranks = np.arange(1, len(triples) + 1) if ranks is None else ranks
+        columns = triples, ranks, sigmoid(log_odds), log_odds, scores, self.predictor.is_known(triples)
+        names = "rank", "probability", "log_odds", "score", "known", "entry_coverage"
         return [
-            {**self._triple(ids), **dict(zip(columns, row, strict=True)), "entry_coverage": None}
-            for ids, row in zip(triples.tolist(), rows, strict=True)
+            {**self._triple(ids), **dict(zip(names, (*row, None), strict=True))}
+            for ids, *row in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
     def score(self, asked: s.ScoreIn) -> s.Triples:
@@ -163,21 +157,18 @@ class QueryService:
         A fact's support is how far a small training step that raises its score would raise the triple's: the product
         of both scores' gradients in the rows they share, over that of the triple with itself.
         """
-        found = inference.explain_triple(
-            self.predictor, self.explainer, asked.head, asked.relation, asked.tail, asked.top
-        )
+        triple = asked.head, asked.relation, asked.tail
+        found = inference.explain_triple(self.predictor, self.explainer, *triple, asked.top)
         return s.Explanation(facts=_rows(found))
 
     @cached_property
     def has_sets(self) -> bool:
-        """Whether held-out facts are enough for prediction sets."""
         try:
             return self.run.conformal is not None
         except InputError:
             return False
 
     def _entries(self, query: Query, per_relation: bool = True) -> Floats:
-        """Return the coverage above which sets hold each entity."""
         return inference.entry_coverages(self.predictor, self.run.conformal, query, per_relation=per_relation)
 
     def with_coverages(self, question: Question) -> tuple[list[Record], list[int] | None]:
@@ -231,16 +222,13 @@ class QueryService:
         ]
         return s.Facts(total=len(rows), facts=found)
 
-    def neighbourhood(
-        self, entity: s.EntityName, top: Annotated[int, Field(ge=1, le=limits.MOST_NEIGHBOURS)] = 20
-    ) -> s.Neighbourhood:
+    def neighbourhood(self, entity: s.EntityName, top: s.Neighbours = 20) -> s.Neighbourhood:
         """The entity, its best-connected neighbours, relations in turn, and the facts among them."""
         found = self.index.neighbourhood(self.graph.entities.id(entity), top)
         places = {entity: place for place, entity in enumerate(found.entities.tolist())}
         edges = [(places[h], self.graph.relations[r], places[t]) for h, r, t in found.facts.tolist()]
-        return s.Neighbourhood(
-            entities=[self.graph.entities[i] for i in places], edges=edges, left_out=found.left_out
-        )
+        entities = [self.graph.entities[i] for i in places]
+        return s.Neighbourhood(entities=entities, edges=edges, left_out=found.left_out)
 
     def relations(self) -> s.Relations:
         """All relations with their facts, and the sizes of their training domain and range."""
@@ -250,32 +238,18 @@ class QueryService:
     def _relations(self) -> s.Relations:
         n, train = len(self.graph.relations), self.graph.train.facts
         columns = [self.index.facts[:, 1], *(np.unique(train[:, [1, side]], axis=0)[:, 0] for side in (0, 2))]
-        counts = zip(*(np.bincount(column, minlength=n).tolist() for column in columns), strict=True)
-        found = [
-            s.Relation(relation=label, facts=facts, heads=heads, tails=tails)
-            for label, (facts, heads, tails) in zip(self.graph.relations, counts, strict=True)
-        ]
-        return s.Relations(relations=found)
+        counts = (np.bincount(column, minlength=n).tolist() for column in columns)
+        rows = zip(self.graph.relations, *counts, strict=True)
+        return s.Relations(relations=[s.Relation(relation=r, facts=n, heads=h, tails=t) for r, n, h, t in rows])
 
     def stats(
-        self,
-        threshold: s.Probability = 0.5,
-        prior: s.Prior = None,
-        samples: Annotated[int, Field(ge=1, le=limits.MOST_SAMPLES)] = 10_000,
+        self, threshold: s.Probability = 0.5, prior: s.Prior = None, samples: s.Samples = 10_000
     ) -> s.ScoreStatistics:
         """Mean and standard deviation of all |E|² scores of each relation, exactly; how many are likely."""
         drawn, most = samples * len(self.graph.relations), limits.MOST_SCORED
         if drawn > most:
             raise InputError(f"samples × relations is at most {most:,}, got {drawn:,}; ask for fewer samples")
-        asked = threshold, prior, samples
-        if asked not in self._statistics:
-            found = inference.score_statistics(
-                self.predictor, threshold=threshold, prior=prior, samples=samples, progress=limits.stop_if_late
-            )
-            if len(self._statistics) >= MOST_KEPT:
-                self._statistics.clear()
-            self._statistics[asked] = _rows(found)
-        rows = self._statistics[asked]
+        rows = _rows(self._statistics(threshold=threshold, prior=prior, samples=samples))
         return s.ScoreStatistics(threshold=threshold, prior=self.prior(prior), samples=samples, rows=rows)
 
     def discover(self, asked: s.DiscoverIn) -> s.Triples:

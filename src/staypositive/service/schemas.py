@@ -13,6 +13,9 @@ from staypositive.service import limits
 Label = Annotated[str, StringConstraints(min_length=1, max_length=limits.MOST_LABEL)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Top = Annotated[int, Field(ge=1, le=limits.MOST_TOP)]
+Neighbours = Annotated[int, Field(ge=1, le=limits.MOST_NEIGHBOURS)]
+Samples = Annotated[int, Field(ge=1, le=limits.MOST_SAMPLES)]
+Labels = Annotated[tuple[Label, ...], Field(min_length=1, max_length=limits.MOST_CANDIDATES)]
 EntityName = Annotated[str, Parameter(min_length=1, max_length=limits.MOST_LABEL, description="Label of an entity.")]
 Search = Annotated[str, Parameter(max_length=limits.MOST_LABEL, description="What labels should hold.")]
 Prior = Annotated[float | None, Parameter(gt=0, lt=1, description="Share of true triples to assume.")]
@@ -49,9 +52,7 @@ class Options(WithPrior):
     top: Top = 10
     exclude_known: bool = Field(default=False, description="Leave out facts of any split.")
     exclude_self: bool = Field(default=False, description="Leave out the entity that is asked about.")
-    candidates: (
-        Literal["range"] | Annotated[tuple[Label, ...], Field(min_length=1, max_length=limits.MOST_CANDIDATES)] | None
-    ) = Field(
+    candidates: Literal["range"] | Labels | None = Field(
         default=None, description="'range': what training facts of the relation have there; or a list of labels."
     )
 
@@ -78,12 +79,8 @@ class ScoreIn(WithPrior):
 
 
 class PredictionSetIn(WithPrior, QueryIn):
-    coverage: Probability = Field(
-        default=0.9, description="How often the set should hold the true, yet unknown answer."
-    )
-    per_relation: bool = Field(
-        default=True, description="Use the relation's own held-out facts where there are enough."
-    )
+    coverage: Probability = Field(default=0.9, description="How often the set should hold the true, unknown answer.")
+    per_relation: bool = Field(default=True, description="Use the relation's own held-out facts if they are enough.")
     top: Top = Field(default=limits.MOST_TOP, description="Answers listed; `size` counts them all.")
 
 
@@ -111,9 +108,7 @@ class Answer(Triple):
     log_odds: float = Field(description="Of the probability. Another prior adds logit(new) − logit(old).")
     score: float
     known: bool = Field(description="Whether it is a fact of some split.")
-    entry_coverage: float | None = Field(
-        default=None, description="Prediction sets of a coverage above this hold the answer."
-    )
+    entry_coverage: float | None = Field(default=None, description="Sets of a coverage above this hold the answer.")
 
 
 class AtPrior(BaseModel):
@@ -123,9 +118,7 @@ class AtPrior(BaseModel):
 class Answers(AtPrior):
     missing: Literal["head", "relation", "tail", ""]
     answers: list[Answer]
-    set_sizes: list[int] | None = Field(
-        default=None, description="New answers in the sets of coverage 1%, 2%, … 99%."
-    )
+    set_sizes: list[int] | None = Field(default=None, description="New answers in sets of coverage 1%, 2%, … 99%.")
 
 
 class BatchAnswers(AtPrior):
@@ -206,9 +199,7 @@ class RelationStatistics(BaseModel):
     triples: int
     mean: float
     std: float
-    normal: float | None = Field(
-        default=None, description="Likely ones, if scores were normal; not with every calibrator."
-    )
+    normal: float | None = Field(default=None, description="Likely if scores were normal; not with all calibrators.")
     sampled: float
     low: float
     high: float

@@ -98,7 +98,6 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Hand bytes on, unless a request has had too many."""
         if self.transport.is_closing():
             return
         self._received += len(data)
@@ -133,6 +132,5 @@ class BoundedProtocol(HttpToolsProtocol):
             self._clock = None
 
 
-def protocol(limits: Limits) -> type[BoundedProtocol]:
-    """Return the protocol for some limits: uvicorn takes a class."""
+def protocol(limits: Limits) -> type[BoundedProtocol]:  # uvicorn takes a class
     return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits})

@@ -8,24 +8,8 @@ from staypositive.sharded.ranking import rank_sampled_sharded, rank_sharded, sco
 from staypositive.training import World, is_first, is_launched, open_world, own_device, restarts
 
 __all__ = [
-    "ShardedCheckpointFolder",
-    "ShardedRun",
-    "World",
-    "discover_sharded",
-    "fit_sharded",
-    "gather_run",
-    "is_first",
-    "is_launched",
-    "keep_metrics",
-    "leave_in_shards",
-    "open_sharded",
-    "open_world",
-    "own_device",
-    "rank_sampled_sharded",
-    "rank_sharded",
-    "remove_checkpoints",
-    "restarts",
-    "score_sharded",
-    "shard_model",
+    "ShardedCheckpointFolder", "ShardedRun", "World", "discover_sharded", "fit_sharded", "gather_run", "is_first",
+    "is_launched", "keep_metrics", "leave_in_shards", "open_sharded", "open_world", "own_device",
+    "rank_sampled_sharded", "rank_sharded", "remove_checkpoints", "restarts", "score_sharded", "shard_model",
     "shards_of",
-]
+]  # fmt: skip

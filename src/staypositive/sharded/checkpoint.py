@@ -66,12 +66,10 @@ class ShardedCheckpoint:
 
     @property
     def processes(self) -> int:
-        """How many processes wrote it."""
         return len(self.files) - len(SHARDED.roles)
 
     @cached_property
     def history(self) -> tuple[EpochRecord, ...]:
-        """The epochs done."""
         with readable(self.folder):
             return read_history(SHARDED.load(self.folder, (HISTORY,))[HISTORY])
 
@@ -93,7 +91,6 @@ class ShardedCheckpoint:
 
     @cached_property
     def common(self) -> State:
-        """What all processes keep."""
         return tensors_from_bytes(SHARDED.load(self.folder, (COMMON,))[COMMON])
 
     def weights(
@@ -173,7 +170,6 @@ class ShardedCheckpointFolder(CheckpointFolder):
         return None
 
     def remove(self) -> None:
-        """Delete all checkpoints."""
         self.world.wait()
         if self.world.rank == 0:
             remove_checkpoints(self.folder)
@@ -257,7 +253,6 @@ def remove_checkpoints(folder: Path) -> None:
 
 
 def shard_name(process: int) -> str:
-    """Return the name of a process's file."""
     return f"shard-{process:05d}.safetensors"
 
 

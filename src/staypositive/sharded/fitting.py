@@ -17,7 +17,7 @@ from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Discovery
 from staypositive.models import BilinearModel, build_model
 from staypositive.models.contract import draw_uniform
-from staypositive.run import Run, Settings, monitor_of
+from staypositive.run import Run, Settings, monitor_of, ranking_report
 from staypositive.run.checkpoint import Checkpoint, identity_of
 from staypositive.run.cores import SharedCores
 from staypositive.run.fitting import blank_model, training_task, use_threads
@@ -44,26 +44,26 @@ class ShardedRun:
     checkpoints: ShardedCheckpointFolder | None = None
 
     def rank(self, split: str, memory: int = DEFAULT_MEMORY, progress: Callable[[int], Any] | None = None) -> Ranks:
-        """Rank both sides of each fact of a split among all entities."""
         facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
         return rank_sharded(self.world, self.model, facts, known, memory=memory, progress=progress)
 
-    def rank_sampled(
+    def evaluate(
         self,
         split: str,
-        candidates: int,
+        *,
+        sampled: int | None = None,
         memory: int = DEFAULT_MEMORY,
         progress: Callable[[int], Any] | None = None,
-    ) -> Ranks:
-        """Rank both sides of each fact of a split against so many drawn entities, those that one process draws."""
-        require_fewer(candidates, self.graph)
+    ) -> dict[str, Any]:
+        """Return the ranking metrics of a split as `Run.evaluate` does; drawn entities are those of one process."""
+        if sampled is None:
+            return ranking_report(self.graph, split, self.rank(split, memory, progress))
+        require_fewer(sampled, self.graph)
         facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
-        return rank_sampled_sharded(
-            self.world, self.model, facts, known, candidates, memory=memory, progress=progress
-        )
+        ranks = rank_sampled_sharded(self.world, self.model, facts, known, sampled, memory=memory, progress=progress)
+        return ranking_report(self.graph, split, ranks, sampled)
 
     def discover(self, **options: Any) -> Iterator[Discovery]:
-        """Yield, for each relation, new triples that are likely; options as in `discover_sharded`."""
         return discover_sharded(self.world, self.graph, self.model, **options)
 
     def fits(self) -> bool:
@@ -103,7 +103,7 @@ def fit_sharded(
     """Train by all processes of the world, each of which calls this with the same graph and settings.
 
     The steps are `fit`'s with the reference engine, to rounding, whatever the number of processes. With `checkpoints`
-    the training is kept in that folder after every validation, and goes on from the newest whole checkpoint there,
+    the training is kept in that folder after every validation, and resumes from the newest whole checkpoint there,
     unless `fresh`. Callbacks are for process 0 alone.
     """
     use_threads(settings.threads)

@@ -48,8 +48,8 @@ def leave_in_shards(trained: ShardedRun, folder: Path, metrics: dict[str, Any]) 
     if trained.world.rank == 0:
         stated = {"folder": checkpoint.folder.parent.name, "checkpoint": checkpoint.folder.name}
         parts = RunParts(
-            trained.graph, trained.model, trained.settings, result.history, result.best_epoch, metrics, None,
-            trained.provenance,
+            trained.graph, trained.model, trained.settings, result.history, result.best_epoch, trained.provenance,
+            metrics=metrics,
         )  # fmt: skip
         save_with(folder, parts, {SHARDS: to_json(stated | {"sha256": checkpoint.sha256})})
     trained.world.wait()

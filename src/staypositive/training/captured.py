@@ -36,7 +36,6 @@ class CapturedEngine(SteppedEngine):
         self.products = products
 
     def run_epoch(self) -> list[Terms]:
-        """Shuffle, then replay the step on each batch."""
         with _products(self.products):
             return [self._run_epoch()]
 

@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit, prange
 
 BLOCKS = 32
-"""Partial sums are always taken over so many blocks, whatever the number of threads."""
+"""Partial sums are always taken over this number of blocks, whatever the number of threads."""
 
 _OPTIONS: dict[str, Any] = {
     "cache": True,
@@ -226,10 +226,8 @@ def adagrad(
 
 
 def available_threads(wanted: int) -> int:
-    """Return how many of the wanted threads there are."""
     return max(1, min(wanted, vars(numba.config)["NUMBA_NUM_THREADS"]))
 
 
 def set_threads(threads: int) -> None:
-    """Use so many threads from here on."""
     numba.set_num_threads(threads)

@@ -50,7 +50,6 @@ class Engine(ABC):
         """
 
     def mean_scores(self) -> list[float]:
-        """Return the mean of φ over all triples, for each run."""
         found = []
         for model in self.models:
             with evaluating(model):
@@ -62,7 +61,6 @@ class Engine(ABC):
         raise SettingError(f"{self.name} trains one run")
 
     def call_between_steps(self, hook: Callable[[], None]) -> None:
-        """Have a function called after every step, where steps are taken one by one."""
         return
 
     def share_cores(self, is_crowded: bool) -> None:
@@ -99,7 +97,6 @@ class Step(ABC):
         return
 
     def share_cores(self, is_crowded: bool) -> None:
-        """See `Engine.share_cores`."""
         return
 
 
@@ -151,7 +148,6 @@ class SteppedEngine(Engine):
         self._after_step: Callable[[], None] = lambda: None
 
     def run_epoch(self) -> list[Terms]:
-        """Shuffle, then step through the batches; the last one may be short."""
         self.model.train()
         self.step_by.begin_epoch()
         totals: Terms = {}
@@ -174,15 +170,12 @@ class SteppedEngine(Engine):
             return [self.store.mean_score()]
 
     def call_between_steps(self, hook: Callable[[], None]) -> None:
-        """Have a function called after every step."""
         self._after_step = hook
 
     def share_cores(self, is_crowded: bool) -> None:
-        """Tell the step."""
         self.step_by.share_cores(is_crowded)
 
     def state(self) -> State:
-        """Return weights, the optimiser's state, the store's and the shuffler's, and the number of steps."""
         return {
             **under("model", self.model.state_dict()),
             **under("optimiser", self.optimiser.state()),
@@ -211,11 +204,9 @@ class EnginesInTurn(Engine):
         self.models = [engine.model for engine in engines]
 
     def run_epoch(self) -> list[Terms]:
-        """Go through the facts once for each run."""
         return [terms for engine in self.engines for terms in engine.run_epoch()]
 
     def keep(self, chosen: Sequence[int]) -> None:
-        """Continue with some of the runs."""
         self.engines = [self.engines[run] for run in chosen]
         self.models = [engine.model for engine in self.engines]
 

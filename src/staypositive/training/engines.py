@@ -52,7 +52,6 @@ class TrainingTask:
 
     @property
     def batches(self) -> int:
-        """The number of batches per epoch."""
         return -(-len(self.facts) // self.batch_size)
 
     def source(self) -> FactsInMemory | FactStream:

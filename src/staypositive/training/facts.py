@@ -30,11 +30,9 @@ class FactsInMemory:
         return len(self.facts)
 
     def order(self, generator: torch.Generator) -> Tensor:
-        """Return the numbers of all facts in a new order."""
         return torch.randperm(len(self.facts), generator=generator, device=self.device)
 
     def take(self, chosen: Tensor) -> tuple[Tensor, Prepared]:
-        """Return some facts, by their numbers, and what was prepared for them."""
         return self.facts[chosen], {name: values[chosen] for name, values in self.prepared.items()}
 
     def batches(self, size: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Prepared]]:

@@ -35,7 +35,7 @@ class _Table:
             self.count = self.count_all
 
     def reserve(self, rows: int) -> None:
-        """Make room for a step of so many distinct rows."""
+        """Make room for a step of this number of distinct rows."""
         rows = min(rows, self.count_all)
         if rows > self.capacity:
             self.capacity = rows
@@ -77,7 +77,6 @@ class FusedCpuStep(Step):
         self.dim = model.dim
 
     def begin_epoch(self) -> None:
-        """Give the kernels this step's number of threads."""
         of_torch = torch.get_num_threads()
         self.kernels.set_threads(self.running)
         torch.set_num_threads(of_torch)  # numba's first call sets OpenMP's number, which is torch's too
@@ -128,7 +127,6 @@ class FusedCpuStep(Step):
         return {name: torch.tensor(value, dtype=torch.float32) for name, value in terms.items()}
 
     def _find(self, examples: np.ndarray, number: int) -> None:
-        """Number the distinct rows of the step, unless all rows take part."""
         if self.entity_table.all_rows:
             return
         for table, columns in ((self.entity_table, (0, 2)), (self.relation_table, (1,))):

@@ -30,7 +30,7 @@ MOST_EXAMPLES = 2**24
 PROGRAMS = 4096
 """How many programs share out the rows of a step, over all runs."""
 LARGE_STEP = 8192
-"""From so many examples a run, programs of `examples` take twice as many: measured on an H200."""
+"""From this number of examples per run on, programs of `examples` take twice as many: measured on an H200."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,6 @@ class PackedRun:
     seed: int
 
     def form(self, batches: int) -> LogisticForm:
-        """Return the loss as the kernels compute it."""
         form = self.objective.logistic_form(batches)
         if form is None:
             raise SettingError(f"the fused engine has no step for the objective {self.objective.name}")
@@ -126,7 +125,6 @@ class PackedRuns:
         self.constants = self._constants(first)
 
     def _constants(self, member: PackedRun) -> dict[str, dict[str, Any]]:
-        """Return each kernel's compile-time constants."""
         from staypositive.models.gpu import encode_terms
 
         model, objective, table = member.model, member.objective, member.model.table
@@ -219,7 +217,6 @@ class PackedRuns:
             tensor.copy_(value)
 
     def _steps(self, count: int) -> None:
-        """Plan and launch every step."""
         for plan, part in enumerate(self.part):
             self.plan.fill(plan, self.facts[part[:count]], self.steps_before)
         self.losses.zero_()
@@ -275,7 +272,6 @@ class FusedGpuEngine(Engine):
         return [member.model for member in self.pack.members]
 
     def run_epoch(self) -> list[Terms]:
-        """Shuffle on the device, then replay the epoch."""
         for model in self.models:
             model.train()
         self.pack.run_epoch()
@@ -283,7 +279,6 @@ class FusedGpuEngine(Engine):
 
     @torch.no_grad()
     def mean_scores(self) -> list[float]:
-        """Compute the means of all runs at once."""
         model, weights = self.models[0], self.pack.weights
         entities = model.form_entity_rows(weights["entities"]).mean(1)
         relations = model.form_relation_rows(weights["relations"]).mean(1)
@@ -291,11 +286,9 @@ class FusedGpuEngine(Engine):
         return means
 
     def keep(self, chosen: Sequence[int]) -> None:
-        """Continue with some of the runs."""
         self.pack.keep(chosen)
 
     def state(self) -> State:
-        """Return weights, sums of squares, the shuffler's state and the number of steps, of a single run."""
         (member,), (generator,) = self.pack.members, self.pack.generators
         return {
             **under("model", self.model.state_dict()),

@@ -5,7 +5,7 @@
 2. `adagrad`: for each distinct row of the step the whole gradient (the examples', the penalty's from the sums, L2's),
    through the bound, into AdaGrad; clears the buffer.
 
-Which rows a step has, and each one's slot, is worked out beforehand (see `plan.py`). Several runs that differ in
+Which rows a step has, and each one's slot, is worked out beforehand (see `step_plan.py`). Several runs that differ in
 their numbers alone may go side by side: `program_id(1)` is the run, whose numbers are a row of `hyperparameters`.
 
 A model's table of terms travels as one whole number, eight bits per term (see `encode_terms` in `models/gpu.py`),
@@ -20,14 +20,14 @@ import triton.language as tl
 from staypositive.models.gpu import mix
 
 COPIES = tl.constexpr(8)
-"""Sums of rows are collected in so many copies, so that atomics do not queue."""
+"""Sums of rows are collected in this number of copies, so that atomics do not queue."""
 KNOBS = tl.constexpr(8)
-"""Numbers a run, in the order of the names below."""
+"""Numbers per run, in the order of the names below."""
 PRIOR_SCORE, KEPT_FACTOR, FACTOR, RATE, EPSILON, WEIGHT, DECAY = (tl.constexpr(k) for k in range(7))
 SLOT = tl.constexpr(0x7FFFFFFF)
 """The bits of a planned slot that number it; the sign says: first of its row in the step."""
 LOSSES = tl.constexpr(4)
-"""Sums a step: losses of facts, of negatives, the penalty, Σ weight²."""
+"""Sums per step: losses of facts, of negatives, the penalty, Σ weight²."""
 
 
 @triton.jit

@@ -38,7 +38,6 @@ class EpochRecord:
     is_best: bool = False
 
     def flat(self) -> dict[str, float | int]:
-        """Return the record as one row of a table."""
         terms = {f"loss_{name}": value for name, value in self.terms.items()}
         checks = {f"valid_{name}": value for name, value in self.validation.items()}
         return {"epoch": self.epoch, "seconds": self.seconds, **terms, "mean_score": self.mean_score, **checks}

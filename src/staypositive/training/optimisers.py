@@ -56,7 +56,6 @@ class RowOptimiser(ABC):
         return {}
 
     def restore(self, state: State) -> None:
-        """Go on from where `state` was taken."""
         copy_into(self.state(), state)
 
     @abstractmethod
@@ -67,7 +66,7 @@ class RowOptimiser(ABC):
 class AdaGrad(RowOptimiser):
     """Duchi et al. 2011: w ← w − lr · g / (√Σg² + ε), Σg² starting from `accumulator`.
 
-    `rowwise` keeps one sum a row, of the mean of g² over the row: half the memory, and a quarter less to move.
+    `rowwise` keeps one sum per row, of the mean of g² over the row: half the memory, and a quarter less to move.
     """
 
     def __init__(
@@ -103,11 +102,9 @@ class AdaGrad(RowOptimiser):
         step_whole_table(weights, self.squares[table], gradient, self.learning_rate, self.epsilon)
 
     def state(self) -> State:
-        """Return the sums of squares."""
         return under("squares", self.squares)
 
     def step_of(self, table: str, rows: Tensor | slice, gradient: Tensor) -> Tensor:
-        """Add g² to the accumulator, then step."""
         squares = self.squares[table]
         added = gradient.square()
         new = squares[rows] + (added.mean(1, keepdim=True) if self.rowwise else added)
@@ -137,16 +134,13 @@ class Adam(RowOptimiser):
         self.steps += 1
 
     def state(self) -> State:
-        """Return both moments and the number of steps."""
         return {**under("means", self.means), **under("squares", self.squares), "steps": torch.tensor(self.steps)}
 
     def restore(self, state: State) -> None:
-        """Go on from where `state` was taken."""
         super().restore(state)
         self.steps = int(state["steps"])
 
     def step_of(self, table: str, rows: Tensor | slice, gradient: Tensor) -> Tensor:
-        """Move both moments towards the gradient, then step."""
         mean_decay, square_decay = self.betas
         mean = self.means[table][rows].lerp(gradient, 1 - mean_decay)
         square = self.squares[table][rows].mul(square_decay).addcmul(gradient, gradient, value=1 - square_decay)
@@ -156,7 +150,7 @@ class Adam(RowOptimiser):
 
 
 def rounding_bits(key: Tensor, salt: int, rows: Tensor, columns: int) -> Tensor:
-    """Return 16 random bits an entry, shape (rows, columns), by the global number of its row."""
+    """Return 16 random bits per entry, shape (rows, columns), by the global number of its row."""
     row_keys = mix_all(mix_all(key + (salt + 2) * GOLDEN) + rows)
     return mix_all(row_keys[:, None] + torch.arange(columns, device=rows.device) * GOLDEN) & 0xFFFF
 

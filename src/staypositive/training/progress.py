@@ -29,16 +29,13 @@ class ProgressBar(Callback):
         self._validation = ""
 
     def on_start(self, epochs: int) -> None:
-        """Show the bar."""
         self._progress.start()
         self._task = self._progress.add_task("training", total=epochs, state="")
 
     def on_resume(self, history: tuple[EpochRecord, ...]) -> None:
-        """Begin where training goes on."""
         self._progress.update(self._task, completed=len(history))
 
     def on_epoch(self, record: EpochRecord) -> None:
-        """Move on by one epoch and show its numbers."""
         terms = " ".join(f"{name} {value:.4g}" for name, value in record.terms.items())
         if record.validation:
             checks = " ".join(f"{name} {value:.4f}" for name, value in record.validation.items())
@@ -47,5 +44,4 @@ class ProgressBar(Callback):
         self._progress.update(self._task, advance=1, state=state)
 
     def on_end(self, result: TrainingResult) -> None:
-        """Leave the last state on the screen."""
         self._progress.stop()

@@ -34,7 +34,6 @@ class Share(NamedTuple):
 
     @classmethod
     def of(cls, world: World, facts: int) -> Share:
-        """Return this process's share."""
         first, end = (facts * rank // world.size for rank in (world.rank, world.rank + 1))
         return cls(slice(first, end) if end > first else slice(0, 1), end - first, facts)
 
@@ -146,7 +145,6 @@ class ShardedRows(RowStore):
 
     @torch.no_grad()
     def mean_score(self) -> float:
-        """Return the mean of φ over all triples, from one vector per process."""
         model = self.model
         entities = self.world.all_reduce("mean", model.entity_rows().sum(0)) / model.n_entities
         return float(model.score_rows(entities, model.relation_rows().mean(0), entities))

@@ -1,4 +1,4 @@
-"""Where a training stands, as named tensors: what is put aside while it rests, and put back before it goes on."""
+"""Where a training stands, as named tensors: what a checkpoint saves and restores."""
 
 from __future__ import annotations
 

@@ -45,12 +45,11 @@ class StepPlan:
         self.starts = room(2, steps + 1)
 
     def most_rows(self, table: str) -> int:
-        """Return how many distinct rows of a table a step can have."""
         mentions = self.step_size * (2 if table == "entities" else 1)
         return self.rows[table] if self.all_rows else min(mentions, self.rows[table])
 
     def fill(self, plan: int, facts: Tensor, steps_before: Tensor) -> None:
-        """Plan the steps through these facts, shape (n, 3), after so many others; the last step may be short."""
+        """Plan the steps through these facts, shape (n, 3), after a number of others; the last step may be short."""
         full, rest = divmod(len(facts), self.batch_size)
         steps = full + bool(rest)
         numbers = steps_before + torch.arange(steps, device=facts.device)

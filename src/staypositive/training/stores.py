@@ -108,7 +108,6 @@ class RowStore:
             self.optimiser.update(table, ids[table], wide(gradient))
 
     def mean_score(self) -> float:
-        """Return the mean of φ over all triples."""
         return float(self.model.mean_score())
 
     def state(self) -> State:
@@ -127,7 +126,6 @@ class WholeTables(RowStore):
 
     @property
     def whole(self) -> bool:
-        """Always."""
         return True
 
     def fetch(self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor) -> Fetched:
@@ -232,7 +230,6 @@ class GramInterval(RowStore):
             copy_into(self.state(), state)
 
     def _spread(self) -> None:
-        """Let every row take what has been pending."""
         weights = leaf(self.model.entities)
         rows = self.model.form_entity_rows(weights)
         left = Statistic.GRAM.spread(rows.detach(), self.pending) - self.taken

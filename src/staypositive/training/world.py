@@ -30,7 +30,6 @@ def is_first() -> bool:
 
 
 def restarts() -> int:
-    """Return how often torchrun has restarted the processes."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
@@ -52,7 +51,6 @@ class World:
 
     @property
     def backend(self) -> str:
-        """The library that carries the bytes: gloo on CPUs, NCCL on GPUs."""
         return str(dist.get_backend())
 
     def all_reduce(self, purpose: str, tensor: Tensor) -> Tensor:
@@ -63,7 +61,7 @@ class World:
         return tensor
 
     def exchange(self, purpose: str, rows: Tensor, sends: list[int], receives: list[int]) -> Tensor:
-        """Send so many of the rows to each process, in order, and return what they sent, in order of sender."""
+        """Send a number of the rows to each process, in order, and return what they sent, in order of sender."""
         others = len(rows) - sends[self.rank]
         self.sent[purpose] += others * rows[:1].nbytes if len(rows) else 0
         found = rows.new_empty(sum(receives), *rows.shape[1:])
@@ -86,7 +84,6 @@ class World:
         return [int(number) for number in self.all_reduce("agreeing", given).tolist()]
 
     def wait(self) -> None:
-        """Wait until every process is here."""
         dist.barrier()
 
 

@@ -5,14 +5,6 @@ from staypositive.tuning.search import Tuned, tune
 from staypositive.tuning.space import Range, Space, choose_space, default_space, paper_space, read_space
 
 __all__ = [
-    "Range",
-    "Space",
-    "Tuned",
-    "choose_space",
-    "default_space",
-    "paper_space",
-    "read_space",
-    "tune",
-    "write_best",
+    "Range", "Space", "Tuned", "choose_space", "default_space", "paper_space", "read_space", "tune", "write_best",
     "write_study_page",
-]
+]  # fmt: skip

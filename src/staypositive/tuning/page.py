@@ -10,12 +10,24 @@ from typing import Any
 
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
-from staypositive.reports.charts import Point, Series, dot_chart, line_chart
-from staypositive.reports.html import Html, figure, join, number, percent, section, table, tag
-from staypositive.reports.report import page
+from staypositive.reports import (
+    Html,
+    Point,
+    Series,
+    dot_chart,
+    figure,
+    join,
+    line_chart,
+    number,
+    page,
+    percent,
+    section,
+    table,
+    tag,
+)  # fmt: skip
 from staypositive.run import train_command
 from staypositive.training import MONITORS
-from staypositive.tuning.search import Tuned, optuna
+from staypositive.tuning.search import Tuned, optuna, trials_of
 from staypositive.tuning.space import Range
 from staypositive.version import __version__
 
@@ -26,13 +38,13 @@ ENOUGH = 8
 
 def write_study_page(tuned: Tuned, data: str, path: str | os.PathLike[str]) -> Path:
     """Write the page of a search; `data` is the graph as the command names it."""
-    trials = tuned.trials("COMPLETE")
+    trials = trials_of(tuned.study, "COMPLETE")
     if not trials:
         raise InputError("no trial of this study is complete, so there is nothing to draw")
     tiles = [
         (number(tuned.value), f"best validation {tuned.monitor}"),
         (number(len(trials)), "trials complete"),
-        (number(len(tuned.trials("PRUNED"))), "pruned"),
+        (number(len(trials_of(tuned.study, "PRUNED"))), "pruned"),
     ]
     header = join([
         tag("h1", f"Search on {data}"),
@@ -49,11 +61,8 @@ def write_best(tuned: Tuned, data: str, path: str | os.PathLike[str]) -> Path:
     found = {"graph": data, "monitor": tuned.monitor, "value": tuned.value, "trial": tuned.study.best_trial.number}
     lines = [f"# {train_command(data, tuned.settings)}"]
     for name, values in (("settings", settings), ("found", found)):
-        lines += [
-            f"[{name}]",
-            *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()),
-            "",
-        ]
+        said = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+        lines += [f"[{name}]", *said, ""]
     return write_atomic(path, "\n".join(lines))
 
 
@@ -68,7 +77,7 @@ def _course(tuned: Tuned, trials: list[Any]) -> Html:
     curves = [
         Series(f"trial {t.number}", list(t.intermediate_values), list(t.intermediate_values.values()),
                1 if t.number == winner else 8)
-        for t in sorted(tuned.trials(), key=lambda trial: bool(trial.number == winner))  # the best last, on top
+        for t in sorted(trials_of(tuned.study), key=lambda one: bool(one.number == winner))  # the best last, on top
         if len(t.intermediate_values) > 1
     ]  # fmt: skip
     if curves:

@@ -51,18 +51,16 @@ class Search:
 
     @property
     def monitor(self) -> str:
-        """The validation metric that trials are judged by."""
         return monitor_of(self.graph, self.space.settings(self.space.first()))
 
     def load(self, worker: int = 0) -> Any:
         """Return the study as one worker sees it; workers draw differently."""
         library = optuna()
         return library.load_study(
-            study_name=self.study,
-            storage=self.storage,
+            study_name=self.study, storage=self.storage,
             sampler=library.samplers.TPESampler(seed=self.seed + worker),
             pruner=library.pruners.MedianPruner() if self.prune else library.pruners.NopPruner(),
-        )
+        )  # fmt: skip
 
     def step(self, study: Any) -> None:
         """Do one trial: the next of the queue, or one that the sampler chooses."""
@@ -104,25 +102,22 @@ class _Reporting(Callback):
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search has found; `study` is Optuna's."""
+    """What a search has found: Optuna's study, and the best setting with its validation metric."""
 
     study: Any
     space: Space
     monitor: str
-    finished: int
 
-    def trials(self, *states: str) -> list[Any]:
-        """Return the trials in some states, such as `COMPLETE` and `PRUNED`, or all."""
-        return _trials(self.study, *states)
+    @property
+    def finished(self) -> int:
+        return len(trials_of(self.study, "COMPLETE", "PRUNED"))
 
     @property
     def settings(self) -> Settings:
-        """The best setting."""
         return self.space.settings(self.study.best_params)
 
     @property
     def value(self) -> float:
-        """The validation metric of the best setting."""
         return float(self.study.best_value)
 
 
@@ -150,16 +145,19 @@ def tune(
         raise SettingError("jobs and trials must each be at least 1")
     if len(graph.valid.facts) == 0:
         raise InputError(f"tuning chooses by validation, and {graph.name} has no validation facts; split it first")
-    search = Search(graph, space.checked(), study, _address(storage), seed, prune)
+    address = os.fspath(storage)
+    if "://" not in address:
+        Path(address).parent.mkdir(parents=True, exist_ok=True)
+        address = f"sqlite:///{address}"
+    search = Search(graph, space.checked(), study, address, seed, prune)
     grid = space.grid() if sampler == "grid" else None
     with alone(search.storage):
         opened = _opened(search, sampler)
         _give_up_dead(opened)
         _enqueue(opened, grid or [])
     wanted = (trials or 50) if grid is None else min(trials or len(grid), len(grid))
-    _work(search, max(0, wanted - _finished(opened)), jobs, progress)
-    opened = search.load()
-    return Tuned(opened, space, search.monitor, _finished(opened))
+    _work(search, max(0, wanted - Tuned(opened, space, search.monitor).finished), jobs, progress)
+    return Tuned(search.load(), space, search.monitor)
 
 
 def _work(search: Search, trials: int, jobs: int, progress: Callable[[int], Any] | None) -> None:
@@ -213,10 +211,10 @@ def alone(storage: str) -> Iterator[None]:
     Optuna takes a waiting trial by a row lock, which SQLite does not have: two could take the same one. The lock is
     SQLite's own on a file beside it, which works everywhere and ends with its process.
     """
-    file, is_file = storage.removeprefix("sqlite:///").partition("?")[0], storage.startswith("sqlite:///")
-    if not is_file:
+    if not storage.startswith("sqlite:///"):
         yield
         return
+    file = storage.removeprefix("sqlite:///").partition("?")[0]
     for path in (file, f"{file}.lock"):
         if Path(path).is_symlink():  # which SQLite would follow, and write to what it leads to
             raise InputError(f"{path} is a link, and nothing is written through links; give another --storage")
@@ -225,26 +223,14 @@ def alone(storage: str) -> Iterator[None]:
         yield
 
 
-def _address(storage: str | os.PathLike[str]) -> str:
-    text = os.fspath(storage)
-    if "://" in text:
-        return text
-    Path(text).parent.mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{text}"
-
-
 def _opened(search: Search, sampler: str) -> Any:
     """Return the study, new or resumed; one of another search is refused."""
     direction = "maximize" if MONITORS[search.monitor] else "minimize"
     found = optuna().create_study(
         study_name=search.study, storage=search.storage, direction=direction, load_if_exists=True
     )
-    said = {
-        "graph": search.graph.fingerprint,
-        "monitor": search.monitor,
-        "sampler": sampler,
-        "space": json.dumps(search.space.as_dict(), sort_keys=True),
-    }
+    said = {"graph": search.graph.fingerprint, "monitor": search.monitor, "sampler": sampler}
+    said["space"] = json.dumps(search.space.as_dict(), sort_keys=True)
     for name, value in said.items():
         kept = found.user_attrs.get(name)
         if kept is None:
@@ -256,20 +242,15 @@ def _opened(search: Search, sampler: str) -> Any:
     return found
 
 
-def _trials(study: Any, *states: str) -> list[Any]:
-    found: list[Any] = study.get_trials(
-        deepcopy=False, states=tuple(optuna().trial.TrialState[s] for s in states) or None
-    )
-    return found
-
-
-def _finished(study: Any) -> int:
-    return len(_trials(study, "COMPLETE", "PRUNED"))
+def trials_of(study: Any, *states: str) -> list[Any]:
+    """Return the trials in some states, such as `COMPLETE` and `PRUNED`, or all."""
+    wanted = tuple(optuna().trial.TrialState[state] for state in states)
+    return list(study.get_trials(deepcopy=False, states=wanted or None))
 
 
 def _enqueue(study: Any, grid: list[dict[str, Any]]) -> None:
     """Queue what is neither done, nor being done, nor waiting."""
-    trials = _trials(study, "COMPLETE", "PRUNED", "RUNNING", "WAITING")
+    trials = trials_of(study, "COMPLETE", "PRUNED", "RUNNING", "WAITING")
     taken = [trial.system_attrs.get("fixed_params") or trial.params for trial in trials]
     for point in grid:
         if point not in taken:
@@ -278,7 +259,7 @@ def _enqueue(study: Any, grid: list[dict[str, Any]]) -> None:
 
 def _give_up_dead(study: Any) -> None:
     """Fail the trials whose process on this machine is gone, and queue their settings again."""
-    for trial in _trials(study, "RUNNING"):
+    for trial in trials_of(study, "RUNNING"):
         host, _, number = trial.user_attrs.get("worker", "").rpartition(":")
         if host == socket.gethostname() and not _is_alive(int(number)):
             study.tell(trial.number, state=optuna().trial.TrialState.FAIL)

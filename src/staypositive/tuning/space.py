@@ -61,12 +61,19 @@ class Space:
         return Space(left, {**self.fixed, **fixed})
 
     def first(self) -> dict[str, Any]:
-        """Return the first value of each searched setting, a range's lowest."""
         return {name: own.low if isinstance(own, Range) else own[0] for name, own in self.searched.items()}
 
     def suggested(self, trial: Any) -> Settings:
         """Return the settings that an Optuna trial suggests."""
-        return self.settings({name: _suggested(trial, name, own) for name, own in self.searched.items()})
+        chosen = {}
+        for name, own in self.searched.items():
+            if isinstance(own, Range):
+                is_whole = isinstance(own.low, int) and isinstance(own.high, int)
+                suggest = trial.suggest_int if is_whole else trial.suggest_float
+                chosen[name] = suggest(name, own.low, own.high, log=own.log)
+            else:
+                chosen[name] = trial.suggest_categorical(name, own)
+        return self.settings(chosen)
 
     def checked(self) -> Space:
         """Return the space, or raise the error that a setting of it would raise.
@@ -94,13 +101,11 @@ class Space:
         return [dict(zip(self.searched, values, strict=True)) for values in itertools.product(*lists)]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the space as its file says it."""
         searched = {n: asdict(c) if isinstance(c, Range) else list(c) for n, c in self.searched.items()}
         return {"settings": dict(self.fixed), "space": searched}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Space:
-        """Build a space from what a file says."""
         unknown = set(data) - {"settings", "space", "found"}  # a file of the best setting is one too
         if unknown:
             raise SettingError(f"a space has the tables [settings] and [space], not [{sorted(unknown)[0]}]")
@@ -113,14 +118,6 @@ class Space:
         return cls(searched, fixed)
 
 
-def _suggested(trial: Any, name: str, choice: Choices | Range) -> Any:
-    if not isinstance(choice, Range):
-        return trial.suggest_categorical(name, choice)
-    is_whole = isinstance(choice.low, int) and isinstance(choice.high, int)
-    suggest = trial.suggest_int if is_whole else trial.suggest_float
-    return suggest(name, choice.low, choice.high, log=choice.log)
-
-
 def _choice(name: str, said: Any) -> Choices | Range:
     if isinstance(said, Mapping) and {"low", "high"} <= said.keys() <= {"low", "high", "log"}:
         return Range(**said)
@@ -130,7 +127,6 @@ def _choice(name: str, said: Any) -> Choices | Range:
 
 
 def read_space(path: str | os.PathLike[str]) -> Space:
-    """Read a space from its TOML file."""
     try:
         return Space.from_dict(parse_toml(Path(path).read_text("utf-8")))
     except (ValueError, RecursionError, SettingError) as error:  # no text, no TOML, or no space
@@ -166,8 +162,7 @@ def choose_space(
     if path is not None and preset is not None:
         raise SettingError("give either --space or --preset, not both")
     if path is not None:
-        found = read_space(path)
-        return found if objective is None else found.with_fixed(objective=objective)
+        return read_space(path).with_fixed(**({} if objective is None else {"objective": objective}))
     if preset is not None:
         return paper_space(objective or "stay-positive", len(graph.train))
     return default_space(objective or "stay-positive")

@@ -14,8 +14,14 @@ from pathlib import Path
 
 from staypositive.errors import SettingError
 from staypositive.graph.on_disk.encoding import encode, sort
-from staypositive.graph.on_disk.folder import MANIFEST, new_folder, require_kernels, write_manifest
-from staypositive.graph.on_disk.graph import StreamedGraph, StreamedSplit, open_streamed
+from staypositive.graph.on_disk.graph import (
+    MANIFEST,
+    StreamedGraph,
+    StreamedSplit,
+    new_folder,
+    open_streamed,
+    write_manifest,
+)  # fmt: skip
 from staypositive.graph.on_disk.reading import Reading
 from staypositive.graph.on_disk.shards import find_shards
 from staypositive.graph.on_disk.storage import Job, Progress, StoredArray, silent
@@ -23,18 +29,9 @@ from staypositive.graph.on_disk.vocabulary import DiskVocabulary, NumberVocabula
 from staypositive.graph.readers import ColumnNames, TableOptions
 
 __all__ = [
-    "MANIFEST",
-    "DiskVocabulary",
-    "NumberVocabulary",
-    "Progress",
-    "StoredArray",
-    "StreamedGraph",
-    "StreamedSplit",
-    "ingest",
-    "open_streamed",
-    "parse_size",
-    "silent",
-]
+    "MANIFEST", "DiskVocabulary", "NumberVocabulary", "Progress", "StoredArray", "StreamedGraph", "StreamedSplit",
+    "ingest", "open_streamed", "parse_size", "silent",
+]  # fmt: skip
 
 LEAST_MEMORY = 1 << 27
 _UNITS = {"KB": 10, "MB": 20, "GB": 30, "TB": 40}
@@ -61,7 +58,6 @@ def ingest(
     drawn by hash, unless train would lose an entity or relation by it. The folder appears whole or not at all.
     `header`, `columns`, `skip_blank` and `na` are as in `load_graph`, and apply to each shard of text or Parquet.
     """
-    require_kernels()
     options = TableOptions.of(header, columns, skip_blank, na)
     if memory < LEAST_MEMORY:
         raise SettingError(f"memory must be at least {LEAST_MEMORY >> 20} MB, got {memory >> 20} MB")
@@ -74,8 +70,9 @@ def ingest(
         sizes = reading.number()
         counts = sizes._asdict() | sort(job, encode(job, sizes), sizes, hold_out)
         counts["copies_dropped"] = reading.rows - sum(counts[split] for split in ("train", "valid", "test"))
-        are_numbers = reading.numbers is not None
-        write_manifest(folder, name or Path(out).resolve().name, counts, reading.sources, are_numbers)
+        labels = "text" if reading.numbers is None else "numbers"
+        about = {"name": name or Path(out).resolve().name, "labels": labels, "counts": counts}
+        write_manifest(folder, about, reading.sources)
     return open_streamed(out)
 
 

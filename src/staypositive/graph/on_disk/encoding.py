@@ -46,14 +46,10 @@ def encode(job: Job, sizes: Sizes) -> Spill:
 def _slices(job: Job, sizes: Sizes) -> Iterator[list[tuple[str, StoredArray, int, int]]]:
     """Yield what is looked up in one pass: of each kind, which of its sorted hashes."""
     paths = {kind: job.folder / f"{kind}-hashes.npy" for kind in COLUMNS}
-    stored = {kind: StoredArray(path) for kind, path in paths.items() if path.exists()}
+    stored = [(kind, StoredArray(path)) for kind, path in paths.items() if path.exists()]
     room = job.memory // 4 // 24  # a hash and up to two buckets each
     for first in range(0, max(sizes) if stored else 1, room):
-        yield [
-            (kind, hashes, first, min(first + room, len(hashes)))
-            for kind, hashes in stored.items()
-            if first < len(hashes)
-        ]
+        yield [(kind, own, first, min(first + room, len(own))) for kind, own in stored if first < len(own)]
 
 
 def _lookup(kind: str, stored: StoredArray, first: int, last: int) -> Callable[[NDArray[np.int64]], None]:
@@ -75,9 +71,8 @@ def _lookup(kind: str, stored: StoredArray, first: int, last: int) -> Callable[[
 
 def _put_aside(triples: NDArray[np.int64], sizes: Sizes, spill: Spill) -> None:
     bits = len(spill).bit_length() - 1
-    keys = hash_triples(triples, sizes)
-    parts = (keys >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros(len(keys), dtype=np.int64)
-    order, ends = grouped(parts, len(spill))
+    parts = hash_triples(triples, sizes) >> np.uint64(1) >> np.uint64(63 - bits)  # no shift by 64 bits
+    order, ends = grouped(parts.astype(np.int64), len(spill))
     spill.put(triples[order].astype(sizes.dtype), ends)
 
 
@@ -124,7 +119,6 @@ def sort(job: Job, spill: Spill, sizes: Sizes, hold_out: int) -> dict[str, int]:
 
 
 def _distinct(triples: NDArray[Any], sizes: Sizes) -> NDArray[Any]:
-    """Return triples by key, each once."""
     keys = hash_triples(triples, sizes)
     order = np.argsort(keys)
     keys, triples = keys[order], triples.take(order, axis=0)

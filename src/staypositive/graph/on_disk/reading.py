@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from staypositive.errors import DataError
 from staypositive.graph.labelled import SKIP_HINT, Source
-from staypositive.graph.on_disk.shards import Columns, Labels, Piece, Shard, open_shard
+from staypositive.graph.on_disk.shards import Labels, Piece, Shard, open_shard
 from staypositive.graph.on_disk.storage import CELLS, COLUMNS, GrowingArray, Job, Sizes, Spill
 from staypositive.graph.on_disk.vocabulary import hash_texts
 from staypositive.graph.readers.columns import TableOptions, describe, header_note, log
+from staypositive.graph.readers.text import Layout
 
 LARGEST_NUMBER = 2**31 - 2
 PARTS = 256
@@ -37,7 +38,7 @@ class Reading:
         shares = {"entity": job.memory // 2, "relation": job.memory // 16}
         self._builders = {kind: VocabularyBuilder(kind, job.folder, share) for kind, share in shares.items()}
         self._missing, _ = hash_texts(options.na)
-        self._told: Columns | None = None
+        self._told: Layout | None = None
         total = sum(path.stat().st_size for path in shards)
         with GrowingArray(job.folder / CELLS, "<i8", 3) as cells, job.progress("reading", total) as advance:
             for path in shards:
@@ -61,7 +62,6 @@ class Reading:
         return Sizes(*sizes)
 
     def _read(self, shard: Shard, cells: GrowingArray) -> None:
-        """Append the cells of a shard; say which columns are read, and what was left out."""
         name, before, left_out = shard.path.name, cells.length, 0
         for piece in shard.pieces(self.job.piece):
             if cells.length and (piece.ids is None) != (self.numbers is None):
@@ -71,17 +71,17 @@ class Reading:
             left_out += piece.left_out + len(keep) - len(found)
             if not len(found):
                 continue
-            triple = piece.triple(int(keep.argmax()))
+            triple, layout = piece.triple(int(keep.argmax())), shard.layout
             if cells.length == before:
-                if shard.columns is not None and shard.columns != self._told:  # the shard before had others
-                    log.info("%s: %s", name, describe(*shard.columns, triple))
-                self._told = shard.columns
+                if layout is not None and layout != self._told:  # the shard before had another
+                    log.info("%s: %s", name, describe(layout.names, layout.places, triple))
+                self._told = layout
             for note in header_note(found, triple) if piece.may_be_header and keep.all() else ():
                 log.warning("%s: %s", name, note)
             cells.append(found)
         for note in self.options.note(left_out):
             log.warning("%s: %s", name, note)
-        self.sources.append(Source(name, shard.sha256(), cells.length - before))
+        self.sources.append(Source(name, shard.sha256, cells.length - before))
 
     def _hashes(self, piece: Piece) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the hashes of the labels, shape (rows, 3), and which rows of the piece were kept."""
@@ -99,7 +99,7 @@ class Reading:
             keep &= ~blank.any(0)
         elif (blank & keep).any():
             row, column = np.argwhere((blank & keep).T)[0].tolist()
-            raise piece.refuse(column, row, f"is empty{SKIP_HINT}")
+            raise piece.error(column, row, f"is empty{SKIP_HINT}")
         rows = slice(None) if keep.all() else keep
         for kind, columns in COLUMNS.items():
             for column in columns:
@@ -113,7 +113,7 @@ class Reading:
         if len(wrong):
             row, column = wrong[0].tolist()
             said = f"is {ids[row, column]}; numbers are ids from 0 to {LARGEST_NUMBER}. Give other ones as text"
-            raise piece.refuse(column, row, said)
+            raise piece.error(column, row, said)
         if len(ids):
             head, relation, tail = (ids.max(0) + 1).tolist()
             known = self.numbers or Sizes(0, 0)
@@ -126,10 +126,8 @@ class VocabularyBuilder:
 
     def __init__(self, kind: str, folder: Path, memory: int) -> None:
         self.kind = kind
-        slots = max(
-            SMALLEST_FILTER, 1 << ((memory // 32).bit_length() - 1)
-        )  # half for the filter, 16 bytes per label
-        self.filter = np.full((slots, 2), -1, dtype=np.int64)
+        slots = 1 << ((memory // 32).bit_length() - 1)  # half of the memory for the filter, 16 bytes per label
+        self.filter = np.full((max(SMALLEST_FILTER, slots), 2), -1, dtype=np.int64)
         self.known = Spill(folder, f"{kind}-keys", PARTS, memory // 8)
         self.blobs = Spill(folder, f"{kind}-labels", PARTS, memory // 8)
 

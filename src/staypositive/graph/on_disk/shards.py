@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,19 +67,21 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Some rows of a shard: three columns of labels, or ids of shape (n, 3); `row` is the first's number, or line."""
+    """Some rows of a shard: three columns of labels, or ids of shape (n, 3); `row` is the first's number, or line.
+
+    Where rows were left out, `numbers` say how far each is behind the first. The first row `may_be_header` where it
+    is the first of its file, and was not looked up in any list of names.
+    """
 
     place: Place
     row: int
     labels: tuple[Labels, Labels, Labels] | None = None
     ids: NDArray[np.int64] | None = None
     numbers: NDArray[np.int64] | None = None
-    """How far each row is behind the first, where some were left out."""
     left_out: int = 0
     may_be_header: bool = False
-    """Whether the first row is the first of its file, and was not looked up in any list of names."""
 
-    def refuse(self, column: int, row: int, what: str) -> DataError:
+    def error(self, column: int, row: int, what: str) -> DataError:
         if self.labels is not None and self.place.unit == "line":  # blank lines are no rows, so lines are counted
             cell = self.labels[column]
             row = int(np.count_nonzero(cell.data[: cell.starts[row]] == ord("\n")))
@@ -93,82 +96,66 @@ class Piece:
         return [labels.text(row) for labels in self.labels]
 
 
-class Columns(NamedTuple):
-    """The columns of a shard by name, empty where they have none, and which of them are read."""
-
-    names: Sequence[str]
-    places: Places
-
-    def require_facts(self, path: Path) -> None:
-        """Refuse columns that a stream has no room for."""
-        extra = self.places.label if self.places.label is not None else self.places.confidence
-        if extra is not None:
-            name = self.names[extra] if self.names else extra + 1
-            role = "confidence" if self.places.label is None else "label"
-            leave_unread = f"say --columns {role}= to leave it unread"
-            way = leave_unread if self.names else "say --columns head=1,relation=2,tail=3"
-            raise DataError(f"a stream holds facts, all alike; leave the column {name!r} out, or {way}", path)
-
-
 class Shard:
-    """One file; `columns` are known once its first piece is read, where it is worth telling of them."""
+    """One file; `layout` is known once its first piece is read, if it is worth telling, `sha256` after the last."""
+
+    layout: Layout | None = None
 
     def __init__(self, path: Path, options: TableOptions) -> None:
         self.path, self.options = path, options
-        self.columns: Columns | None = None
 
     def pieces(self, size: int) -> Iterator[Piece]:
         """Yield the rows, about `size` bytes at once."""
         raise NotImplementedError
 
+    @cached_property
     def sha256(self) -> str:
-        """Return the hash of the file, once it was read."""
         return sha256_file(self.path)
+
+    def _require_facts(self, layout: Layout) -> None:
+        """Refuse columns that a stream has no room for."""
+        _, label, confidence = layout.places
+        extra, role = (confidence, "confidence") if label is None else (label, "label")
+        if extra is not None:
+            name = layout.names[extra] if layout.names else extra + 1
+            leave_unread = f"say --columns {role}= to leave it unread"
+            way = leave_unread if layout.names else "say --columns head=1,relation=2,tail=3"
+            raise DataError(f"a stream holds facts, all alike; leave the column {name!r} out, or {way}", self.path)
 
 
 class _TextShard(Shard):
-    _names: Sequence[str] | None = None
-    _layout: Layout | None = None
-    _hash = ""
-
     def pieces(self, size: int) -> Iterator[Piece]:
+        names: Sequence[str] | None = None
+        layout: Layout | None = None
         with opened(self.path) as stream:
             for body, line in whole_lines(stream, self.path, size):
                 decoded(body, self.path, line)  # which refuses what is no text
                 body = body if body.endswith(b"\n") else body + b"\n"
-                if self._names is None:
+                if names is None:
                     first, _, rest = body.partition(b"\n")
-                    self._names = _cells(first) if self.options.is_header(_cells(first)) else ()
-                    body, line = (rest, line + 1) if self._names else (body, line)
-                is_first = self._layout is None
-                layout = self._layout = self._layout or self._find_layout(body, line)
-                if layout is None:
-                    continue
-                piece = self._split(layout, body, line)
-                if piece.labels and len(piece.labels[0].starts):
-                    may_be_header = is_first and not self._names and self.options.header is None
-                    yield replace(piece, may_be_header=may_be_header)
-            self._hash = stream.sha256()
+                    names = _cells(first) if self.options.is_header(_cells(first)) else ()
+                    body, line = (rest, line + 1) if names else (body, line)
+                may_be_header = layout is None and not names and self.options.header is None
+                layout = layout or self._find_layout(names, body, line)
+                labels = self._split(layout, body, line) if layout else ()
+                if labels and len(labels[0].starts):
+                    yield Piece(Place(self.path), line, labels, may_be_header=may_be_header)
+            self.sha256 = stream.sha256()
 
-    def sha256(self) -> str:
-        return self._hash
-
-    def _find_layout(self, body: bytes, line: int) -> Layout | None:
-        """Read the layout off the first row, if there is one."""
+    def _find_layout(self, names: Sequence[str], body: bytes, line: int) -> Layout | None:
         behind = body.lstrip(b"\r\n")
         if not behind:
             return None
         row = body.count(b"\n", 0, len(body) - len(behind))
         first = _cells(behind.partition(b"\n")[0])
-        layout = Layout.of(self._names or (), first, self.options, self.path, 1 if self._names else line + row)
-        columns = Columns(layout.names, layout.places)
-        if not self._names and columns.places.label is not None:
+        layout = Layout.of(names, first, self.options, self.path, 1 if names else line + row)
+        if not names and layout.places.label is not None:
             self._refuse(body, line, row, 3)
-        columns.require_facts(self.path)
-        self.columns = columns if self._names or self.options.columns else None
+        self._require_facts(layout)
+        self.layout = layout if names or self.options.columns else None
         return layout
 
-    def _split(self, layout: Layout, body: bytes, line: int) -> Piece:
+    def _split(self, layout: Layout, body: bytes, line: int) -> tuple[Labels, Labels, Labels]:
         from staypositive.graph.on_disk import kernels
 
         roles = np.full(layout.width, -1, dtype=np.int64)
@@ -179,7 +166,7 @@ class _TextShard(Shard):
         if bad >= 0:
             self._refuse(body, line, bad, layout.width)
         head, relation, tail = (Labels(data, starts[:count, i], lengths[:count, i]) for i in range(3))
-        return Piece(Place(self.path), line, (head, relation, tail))
+        return head, relation, tail
 
     def _refuse(self, body: bytes, line: int, bad: int, width: int) -> None:
         found = body.split(b"\n", bad + 1)[bad].count(b"\t") + 1
@@ -195,22 +182,20 @@ def _cells(line: bytes) -> list[str]:
 
 class _ArrayShard(Shard):
     def pieces(self, size: int) -> Iterator[Piece]:
-        path = self.path
-        self.options.refuse(str(path))
+        self.options.refuse(str(self.path))
         try:
-            whole = np.load(path, mmap_mode="r", allow_pickle=False)
+            whole = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError) as error:
-            raise DataError(f"not a readable array: {error}", path) from None
+            raise DataError(f"not a readable array: {error}", self.path) from None
         if whole.ndim != 2 or whole.shape[1] != 3 or not np.issubdtype(whole.dtype, np.integer):
-            raise DataError(f"expected whole numbers of shape (n, 3), found {whole.dtype} of {whole.shape}", path)
+            said = f"expected whole numbers of shape (n, 3), found {whole.dtype} of {whole.shape}"
+            raise DataError(said, self.path)
         step = max(1, size // 24)
         for first in range(0, len(whole), step):
-            yield Piece(Place(path, "row"), first + 1, ids=whole[first : first + step].astype(np.int64))
+            yield Piece(Place(self.path, "row"), first + 1, ids=whole[first : first + step].astype(np.int64))
 
 
 class _ParquetShard(Shard):
-    """Labels, or whole numbers as ids."""
-
     _row = 1
 
     def pieces(self, size: int) -> Iterator[Piece]:
@@ -219,8 +204,8 @@ class _ParquetShard(Shard):
     def _piece(self, names: list[str], places: Places, found: dict[int, Any]) -> Piece:
         import pyarrow
 
-        self.columns = Columns(names, places)
-        self.columns.require_facts(self.path)
+        self.layout = Layout(len(names), places, names)
+        self._require_facts(self.layout)
         columns = [found[place] for place in places.triple]
         place, row, numbers = Place(self.path, "row"), self._row, None
         self._row += len(columns[0])
@@ -243,7 +228,6 @@ class _ParquetShard(Shard):
 
 
 def _arrow_labels(column: Any, path: Path) -> Labels:
-    """Return a column of text as it lies in Arrow's buffers."""
     import pyarrow
 
     try:
@@ -257,6 +241,5 @@ def _arrow_labels(column: Any, path: Path) -> Labels:
 
 
 def open_shard(path: Path, options: TableOptions) -> Shard:
-    """Return what reads a shard, by the ending of its name."""
     kinds: dict[str, type[Shard]] = {PARQUET: _ParquetShard, ARRAY: _ArrayShard}
     return kinds.get(plain_suffix(path), _TextShard)(path, options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -16,12 +15,9 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]
 """Called with what is done and how much there is of it; gives what is told of each piece."""
 
 MOST_PIECE = 1 << 24
-COLUMNS = {"entity": (0, 2), "relation": (1,)}
-"""Which columns of a triple have labels of a kind."""
-CELLS = "cells.npy"
-"""Hashes or ids of all triples, 8 bytes each, between the passes."""
-HEADER = 128
-"""Bytes of the header of every array written here: numpy pads it to a multiple of 64."""
+COLUMNS = {"entity": (0, 2), "relation": (1,)}  # which columns of a triple have labels of a kind
+CELLS = "cells.npy"  # hashes or ids of all triples, 8 bytes each, between the passes
+HEADER = 128  # bytes of the header of every array written here: numpy pads it to a multiple of 64
 
 
 class Sizes(NamedTuple):
@@ -43,7 +39,6 @@ class Job:
 
     @property
     def piece(self) -> int:
-        """Bytes that are taken at once."""
         return min(MOST_PIECE, self.memory // 64)
 
 
@@ -53,7 +48,7 @@ def silent(what: str, total: int) -> Iterator[Callable[[int], Any]]:
 
 
 class GrowingArray:
-    """Writes an array row by row, in a `with` block, at whose end the header, with the final length, is written."""
+    """Writes an array row by row in a `with` block, at whose end the header, with the final length, is written."""
 
     def __init__(self, path: Path, dtype: Any, width: int = 0) -> None:
         self.dtype, self.width, self.length = np.dtype(dtype), width, 0
@@ -69,23 +64,20 @@ class GrowingArray:
 
     def __exit__(self, *failure: object) -> None:
         shape = (self.length, self.width) if self.width else (self.length,)
-        head = io.BytesIO()
         about = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(head, about)
-        assert len(head.getvalue()) == HEADER
-        self.stream.seek(0)
-        self.stream.write(head.getvalue())
-        self.stream.close()
+        with self.stream:
+            self.stream.seek(0)
+            np.lib.format.write_array_header_1_0(self.stream, about)
+            assert self.stream.tell() == HEADER
 
 
 class StoredArray:
     """An array on disk: its length, and pieces of it, read so that they never stay in memory."""
 
     def __init__(self, path: Path) -> None:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        self.path, self.mapped, self.dtype = path, mapped, mapped.dtype
-        self.shape: tuple[int, ...] = mapped.shape
-        self.offset = int(mapped.offset)
+        self.path, self.mapped = path, np.load(path, mmap_mode="r", allow_pickle=False)
+        self.dtype, self.offset = self.mapped.dtype, int(self.mapped.offset)
+        self.shape: tuple[int, ...] = self.mapped.shape
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -99,7 +91,7 @@ class StoredArray:
 
 
 class Spill:
-    """Bytes put aside by part, in memory up to `most` and else in files, and read back part by part."""
+    """Rows put aside by part, in memory up to `most` bytes and else in files, and read back part by part."""
 
     def __init__(self, folder: Path, name: str, parts: int, most: int) -> None:
         self.folder, self.name, self.most = folder, name, most
@@ -111,9 +103,9 @@ class Spill:
 
     def put(self, rows: NDArray[Any], ends: NDArray[np.int64]) -> None:
         """Put rows aside that lie part by part, each part up to its end."""
-        for pieces, first, end in zip(self.pieces, [0, *ends.tolist()], ends.tolist(), strict=False):
-            if end > first:
-                pieces.append(rows[first:end].tobytes())
+        for pieces, own in zip(self.pieces, np.split(rows, ends[:-1]), strict=True):
+            if len(own):
+                pieces.append(own.tobytes())
         self.held += rows.nbytes
         if self.held > self.most:
             for part, pieces in enumerate(self.pieces):
@@ -125,11 +117,12 @@ class Spill:
 
     def take(self, part: int, dtype: Any) -> NDArray[Any]:
         """Return all that was put aside for a part, and forget it."""
-        path = self._path(part)
-        kept = [path.read_bytes()] if path.exists() else []
-        path.unlink(missing_ok=True)
-        data = b"".join([*kept, *self.pieces[part]])
-        self.pieces[part] = []
+        path, pieces = self._path(part), self.pieces[part]
+        if path.exists():
+            pieces.insert(0, path.read_bytes())
+            path.unlink()
+        data = b"".join(pieces)
+        pieces.clear()
         return np.frombuffer(data, dtype=dtype)
 
     def _path(self, part: int) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -62,18 +63,17 @@ class DiskVocabulary(Vocabulary):
         return found if found >= 0 else None
 
     def _find(self, labels: list[str]) -> NDArray[np.int64]:
-        """Return the ids of labels, -1 for those that are not there."""
+        """Return the ids of labels, -1 for unknown ones."""
         hashes, coded = hash_texts(labels)
         places = np.minimum(np.searchsorted(self._hashes, hashes), len(self) - 1)
-        same = [self._bytes(place) == each for place, each in zip(places.tolist(), coded, strict=True)]
-        return np.where(same, places, -1)
+        return np.where([*map(operator.eq, map(self._bytes, places.tolist()), coded)], places, -1)
 
     def _bytes(self, number: int) -> bytes:
         return bytes(self._blob[self._offsets[number] : self._offsets[number + 1]])
 
 
 def hash_texts(labels: Iterable[str]) -> tuple[NDArray[np.int64], list[bytes]]:
-    """Return the hashes of labels, by which they are found on disk, and their bytes."""
+    """Return the hashes of labels, and their bytes."""
     from staypositive.graph.on_disk import kernels
 
     coded = [label.encode("utf-8", "surrogatepass") for label in labels]
@@ -92,7 +92,6 @@ class NumberVocabulary(Vocabulary):
 
     @property
     def labels(self) -> tuple[str, ...]:  # type: ignore[override]
-        """All labels in memory."""
         return tuple(self)
 
     def __len__(self) -> int:
@@ -105,8 +104,7 @@ class NumberVocabulary(Vocabulary):
         return map(str, range(self._size))
 
     def nearest(self, label: str, most: int = 3) -> list[str]:
-        """Return the first and the last number: what labels look like here."""
-        return list(dict.fromkeys([str(0), str(self._size - 1)]))[:most]
+        return list(dict.fromkeys(["0", str(self._size - 1)]))[:most]
 
     def _number(self, label: object) -> int | None:
         if not isinstance(label, str) or not (label.isascii() and label.isdigit()):

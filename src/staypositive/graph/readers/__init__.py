@@ -21,26 +21,11 @@ from staypositive.graph.readers.tables import encode_table, is_table, read_parqu
 from staypositive.graph.readers.text import read_text
 
 __all__ = [
-    "PACKED",
-    "READERS",
-    "ColumnNames",
-    "RdfTerms",
-    "Sparql",
-    "TableOptions",
-    "is_endpoint",
-    "is_table",
-    "looks_like_header",
-    "read_file",
-    "read_sparql",
-    "read_table",
-    "read_triples",
-    "register_reader",
-    "told",
-]
+    "PACKED", "READERS", "ColumnNames", "RdfTerms", "Sparql", "TableOptions", "is_endpoint", "is_table",
+    "looks_like_header", "read_file", "read_sparql", "read_table", "read_triples", "register_reader", "told",
+]  # fmt: skip
 
 Reader = Callable[[Path, TableOptions, RdfTerms, str], LabelledTriples]
-
-
 READERS: dict[str, Reader] = {
     **dict.fromkeys((".txt", ".tsv", ".csv"), read_text),
     ".parquet": read_parquet,
@@ -71,14 +56,9 @@ def register_reader(suffixes: str | Iterable[str], read: Callable[[Path], Any]) 
 
 
 def read_triples(
-    path: str | os.PathLike[str],
-    header: bool | None = None,
-    terms: RdfTerms | None = None,
-    *,
-    columns: ColumnNames | None = None,
-    skip_blank: bool = False,
-    na: str | Iterable[str] = (),
-) -> LabelledTriples:
+    path: str | os.PathLike[str], header: bool | None = None, terms: RdfTerms | None = None, *,
+    columns: ColumnNames | None = None, skip_blank: bool = False, na: str | Iterable[str] = (),
+) -> LabelledTriples:  # fmt: skip
     """Read one file of triples: text, CSV, Parquet or RDF, by the ending of its name; text and RDF may be packed.
 
     `header` says whether the first line of text names the columns; None looks whether it has the names of head,

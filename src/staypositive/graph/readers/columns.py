@@ -38,10 +38,8 @@ NAMES_OF = {
 ColumnNames = Mapping[str, str | int | None]
 """The column of each role: its name or its number, counted from 1; None for no label or no confidence."""
 
-FEW = 5
-"""Rows that must follow a first one before it can be told from a header."""
-SHOWN = 60
-"""Characters of a name or label in a sentence."""
+FEW = 5  # rows that must follow a first one before it can be told from a header
+SHOWN = 60  # characters of a name or label in a sentence
 _WORD = re.compile(r"[^\W\d][^\d/:#<>@\"]{0,39}|[^\W\d_]{3,30}_?\d")
 """A name of a column: no id, no number and no address, though `entity1` is one."""
 
@@ -86,13 +84,10 @@ class TableOptions:
 
     @classmethod
     def of(
-        cls,
-        header: bool | None = None,
-        columns: ColumnNames | None = None,
-        skip_blank: bool = False,
+        cls, header: bool | None = None, columns: ColumnNames | None = None, skip_blank: bool = False,
         na: str | Iterable[str] = (),
-    ) -> TableOptions:
-        """Return checked options; roles may go by any name that a column of theirs may have."""
+    ) -> TableOptions:  # fmt: skip
+        """Return checked options; a role may go by any name that a column of it may have."""
         values = [na] if isinstance(na, str) else list(na)
         if not all(isinstance(value, str) for value in values):
             raise SettingError(f"na lists cells that hold no value, as text; got {na!r:.80}")
@@ -107,11 +102,9 @@ class TableOptions:
         return any(isinstance(where, str) for where in self.columns.values())
 
     def is_header(self, row: Sequence[str]) -> bool:
-        """Return whether the first row of a text names its columns."""
         return self.has_names or (looks_like_header(row) if self.header is None else self.header)
 
     def refuse(self, what: str) -> None:
-        """Refuse options for a source that has no columns."""
         if self.columns or self.skip_blank or self.na:
             raise SettingError(f"--columns, --skip-blank and --na are for text, Parquet and tables; {what} has none")
 
@@ -127,7 +120,6 @@ class TableOptions:
         ]
 
     def note(self, left_out: int) -> list[str]:
-        """Return a sentence about rows that were left out, if there are any."""
         what = ["is empty"] if self.skip_blank else []
         what += [f"is {' or '.join(sorted(map(repr, self.na)))}"] if self.na else []
         return [f"{left_out:,} rows left out: the head, relation or tail {' or '.join(what)}"] if left_out else []
@@ -164,7 +156,6 @@ class Places(NamedTuple):
 
     @property
     def by_role(self) -> dict[str, int]:
-        """The places of the roles that there are."""
         pairs = zip(NAMES_OF, (*self.triple, self.label, self.confidence), strict=True)
         return {role: place for role, place in pairs if place is not None}
 
@@ -251,7 +242,6 @@ def describe(names: Sequence[object], places: Places, first: Sequence[str]) -> s
 
 
 def listed(names: Sequence[object], most: int = 12) -> str:
-    """Return names in a row, `most` of them at most."""
     shown = ", ".join(f"{name!s:.{SHOWN}}" for name in names[:most] if name is not None)
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 

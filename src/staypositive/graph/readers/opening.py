@@ -12,17 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from staypositive.errors import DataError, InputError
+from staypositive.errors import DataError, import_optional
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-PACKED = (".gz", ".zst")
-"""Endings of packed files; what is packed is seen by the first bytes, whatever the name."""
+PACKED = (".gz", ".zst")  # endings of packed files; what is packed is seen by the first bytes, whatever the name
 
-MOST_UNPACKED = 2**28
-MOST_TIMES = 200
-"""A packed file may unpack to the first many bytes, and beyond to so many times its own size."""
-MOST_LINE = 1 << 26
-"""Bytes of one line."""
+MOST_UNPACKED, MOST_TIMES = 2**28, 200
+"""A packed file may unpack to `MOST_UNPACKED` bytes, and beyond to `MOST_TIMES` times its own size."""
+MOST_LINE = 1 << 26  # bytes of one line
 _MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32", codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
@@ -32,10 +29,8 @@ _MARKS = {
 def require_modest(path: Path, packed: int, unpacked: int) -> None:
     """Refuse a file that unpacks to far more than triples ever would: a few bytes could fill the memory."""
     if unpacked > max(MOST_UNPACKED, MOST_TIMES * packed):
-        raise DataError(
-            f"it unpacks to more than {MOST_TIMES} times its {packed:,} bytes; if that is meant, unpack it first",
-            path,
-        )
+        said = f"it unpacks to more than {MOST_TIMES} times its {packed:,} bytes; if that is meant, unpack it first"
+        raise DataError(said, path)
 
 
 def plain_name(path: Path) -> str:
@@ -51,7 +46,6 @@ def plain_name(path: Path) -> str:
 
 
 def plain_suffix(path: Path) -> str:
-    """Return how a file's name ends, packing left out: `.nt` for `x.nt.gz`."""
     return Path(plain_name(path)).suffix
 
 
@@ -71,7 +65,6 @@ class Opened:
         self._size, self._given = path.stat().st_size, 0
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` bytes, empty at the end."""
         try:
             data = bytes(self._stream.read(size))
             self._given += len(data)
@@ -88,7 +81,6 @@ class Opened:
         raise self.failure
 
     def sha256(self) -> str:
-        """Return the hash of the whole file, once it was read."""
         while self._buffered.read(1 << 20):
             pass  # padding behind what was unpacked
         return self._hashed.digest.hexdigest()
@@ -97,10 +89,7 @@ class Opened:
         if self.packing == "gzip":
             return gzip.GzipFile(fileobj=stream)
         if self.packing == "zstd":
-            try:
-                import zstandard
-            except ModuleNotFoundError:
-                raise InputError(f"{self.path}: zstd needs zstandard: pip install 'staypositive[zstd]'") from None
+            zstandard = import_optional("zstandard", f"{self.path}: zstd", "zstd")
             return _Zstd(stream, zstandard.ZstdDecompressor())
         return stream
 
@@ -134,23 +123,20 @@ class _Zstd:
 
 
 class _Hashed(io.RawIOBase):
-    def __init__(self, raw: IO[bytes]) -> None:
+    def __init__(self, raw: Any) -> None:
         self.raw, self.digest = raw, hashlib.sha256()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        room = memoryview(buffer)
-        data = self.raw.read(len(room))
-        room[: len(data)] = data
-        self.digest.update(data)
-        return len(data)
+        count: int = self.raw.readinto(buffer)
+        self.digest.update(memoryview(buffer)[:count])
+        return count
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Opened]:
-    """Open a file for reading; one that cannot be read is a `DataError`."""
     try:
         raw = path.open("rb")
     except OSError as error:

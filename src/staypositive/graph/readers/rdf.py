@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from staypositive.errors import DataError, InputError
+from staypositive.errors import DataError, import_optional
 from staypositive.graph.labelled import Encoder, LabelledTriples, Place
 from staypositive.graph.readers.columns import TableOptions
 from staypositive.graph.readers.opening import Opened, opened, plain_suffix
@@ -16,12 +16,10 @@ from staypositive.graph.readers.opening import Opened, opened, plain_suffix
 FORMATS = {
     ".nt": "N_TRIPLES", ".ttl": "TURTLE", ".rdf": "RDF_XML", ".owl": "RDF_XML", ".nq": "N_QUADS", ".trig": "TRIG",
 }  # fmt: skip  # graph names of the last two are passed over
-AHEAD = 1024
-"""Bytes that the longest declaration of an entity can have."""
+AHEAD = 1024  # bytes that the longest declaration of an entity can have
 _TOKEN = re.compile(rb"<!ENTITY")
 _DECLARATION = re.compile(rb'<!ENTITY\s{1,50}[\w.:-]{1,100}\s{1,50}"[^"&%]{0,200}"\s{0,50}>')
-ROWS = 1 << 16
-"""Statements encoded at once."""
+ROWS = 1 << 16  # statements encoded at once
 STRING = "http://www.w3.org/2001/XMLSchema#string"
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
 
@@ -71,7 +69,7 @@ class Statements:
         self._blank: dict[str, str] = {}
 
     def add(self, head: tuple[str, str], relation: str, tail: tuple[str, str]) -> None:
-        """Take a statement; a term is its kind (iri, blank, literal or triple) and its text."""
+        """Add a statement; a term is its kind (iri, blank, literal or triple) and its text."""
         self.seen += 1
         if tail[0] == "literal" and not self.terms.literals:
             self.left_out["literal"] += 1
@@ -101,7 +99,6 @@ class Statements:
     def finish(
         self, name: str, sha256: str, declared: Mapping[str, str], notes: Sequence[str] = ()
     ) -> LabelledTriples:
-        """Return what was gathered, with a note of what was left out."""
         self._flush()
         if not self.encoder.rows:
             why = "; ".join(self._notes())
@@ -129,16 +126,10 @@ def _shortened(ids: dict[str, int], prefixes: Mapping[str, str]) -> dict[str, in
 
 
 def import_pyoxigraph() -> Any:
-    """Return the library, or say how to get it."""
-    try:
-        import pyoxigraph
-    except ModuleNotFoundError:
-        raise InputError("RDF needs pyoxigraph: pip install 'staypositive[rdf]'") from None
-    return pyoxigraph
+    return import_optional("pyoxigraph", "RDF", "rdf")
 
 
 def read_rdf(path: Path, options: TableOptions, terms: RdfTerms, scope: str = "") -> LabelledTriples:
-    """Read one RDF file, packed or not; its statements are streamed."""
     options.refuse(str(path))
     library = import_pyoxigraph()
     statements = Statements(Place(path, "statement"), terms, scope)
@@ -162,7 +153,7 @@ class PlainEntities:
         self.stream, self._ready, self._is_over = stream, b"", False
 
     def read(self, size: int) -> bytes:
-        """Return up to so many bytes, in which no declaration begins that does not end as it should."""
+        """Return up to `size` bytes, in which no declaration begins that does not end as it should."""
         while len(self._ready) < size + AHEAD and not self._is_over:
             data = self.stream.read(max(size, AHEAD))
             self._ready, self._is_over = self._ready + data, not data
@@ -177,17 +168,13 @@ class PlainEntities:
 
 def add_quads(quads: Iterable[Any], statements: Statements) -> None:
     library = import_pyoxigraph()
-    iri, blank, literal = library.NamedNode, library.BlankNode, library.Literal
+    kinds = {library.NamedNode: "iri", library.BlankNode: "blank", library.Literal: "literal"}
 
     def term(node: Any) -> tuple[str, str]:
-        kind = type(node)
-        if kind is iri:
-            return "iri", node.value
-        if kind is blank:
-            return "blank", node.value
-        if kind is literal:
-            return "literal", literal_label(node.value, node.language, node.datatype.value)
-        return "triple", ""
+        kind = kinds.get(type(node), "triple")
+        if kind == "literal":
+            return kind, literal_label(node.value, node.language, node.datatype.value)
+        return kind, "" if kind == "triple" else node.value
 
     for quad in quads:
         statements.add(term(quad.subject), quad.predicate.value, term(quad.object))

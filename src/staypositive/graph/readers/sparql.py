@@ -27,10 +27,8 @@ log = logging.getLogger(__name__)
 
 ACCEPT = {"SELECT": "application/sparql-results+json", "CONSTRUCT": "application/n-triples"}
 _KINDS = {"uri": "iri", "bnode": "blank", "literal": "literal", "typed-literal": "literal"}
-_AGAIN = (429, 500, 502, 503, 504)
-"""Answers after which it is worth asking again."""
-MOST_BYTES = 2**29
-"""Bytes of one page of an answer."""
+_AGAIN = (429, 500, 502, 503, 504)  # answers after which it is worth asking again
+MOST_BYTES = 2**29  # bytes of one page of an answer
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,6 @@ class Sparql:
 
     @property
     def has_own_limit(self) -> bool:
-        """Whether the query says itself which rows it wants."""
         return self._ends_with(r"\b(LIMIT|OFFSET)\b")
 
     @property
@@ -78,7 +75,7 @@ class Sparql:
         return re.search(clause, self.query.rpartition("}")[2], re.IGNORECASE) is not None
 
     def at(self, offset: int) -> str:
-        """Return the query for the page from some row on."""
+        """Return the query for the page that begins at row `offset`."""
         return self.query if self.has_own_limit else f"{self.query.rstrip()}\nLIMIT {self.page} OFFSET {offset}"
 
 
@@ -87,7 +84,6 @@ def is_endpoint(source: object) -> bool:
 
 
 def read_sparql(asked: Sparql, terms: RdfTerms | None = None) -> LabelledTriples:
-    """Ask an endpoint for triples, page by page until one is empty."""
     statements = Statements(Place(asked.endpoint, "statement"), terms or RdfTerms())
     pages, offset = 0, 0
     while True:

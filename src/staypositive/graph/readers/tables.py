@@ -15,14 +15,13 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from staypositive.errors import DataError, InputError
+from staypositive.errors import DataError, InputError, import_optional
 from staypositive.files import sha256_file
 from staypositive.graph.labelled import ROLES, SKIP_HINT, Encoder, LabelledTriples, Place, require_labels
 from staypositive.graph.readers.columns import SIGNS, Places, TableOptions, describe, find_columns, folded, told
 from staypositive.graph.readers.opening import require_modest
 
-ROWS = 1 << 16
-"""Rows of a Parquet file taken at once."""
+ROWS = 1 << 16  # rows of a Parquet file taken at once
 Piece = tuple[Sequence[Sequence[Any]], Sequence[int]]
 """Some rows as columns, and the number of each row's line."""
 Column = Callable[[int], NDArray[Any]]
@@ -31,7 +30,6 @@ Made = TypeVar("Made")
 
 
 def is_table(source: object) -> bool:
-    """Return whether this is a frame, an Arrow table, an array or a list of triples."""
     return isinstance(source, np.ndarray | list | tuple) or hasattr(source, "columns")
 
 
@@ -53,10 +51,10 @@ def encode_table(table: Any, name: str, sha256: str, options: TableOptions, plac
 def _opened(source: Any) -> tuple[Sequence[object], Column]:
     """Return the column names of a table, and what reads one of its columns."""
     if isinstance(source, list | tuple):
-        wrong = next((n for n, row in enumerate(source, 1) if not _is_triple(row)), None)
-        if wrong is not None:
-            raise InputError(f"row {wrong}: expected a triple (head, relation, tail), got {source[wrong - 1]!r:.80}")
-        return ROLES, lambda place: _as_array([row[place] for row in source])
+        for number, row in enumerate(source, 1):
+            if not isinstance(row, list | tuple | np.ndarray) or len(row) != 3:
+                raise InputError(f"row {number}: expected a triple (head, relation, tail), got {row!r:.80}")
+        return ROLES, lambda place: np.fromiter((row[place] for row in source), dtype=object, count=len(source))
     if isinstance(source, np.ndarray):
         if source.ndim != 2 or source.shape[1] != 3:
             raise InputError(f"an array of triples has shape (n, 3), got {source.shape}")
@@ -68,16 +66,6 @@ def _opened(source: Any) -> tuple[Sequence[object], Column]:
     if hasattr(source, "iloc"):  # pandas
         return list(source.columns), lambda place: source.iloc[:, place].to_numpy()
     return list(source.columns), lambda place: source.to_series(place).to_numpy()
-
-
-def _is_triple(row: Any) -> bool:
-    return isinstance(row, list | tuple | np.ndarray) and len(row) == 3
-
-
-def _as_array(cells: list[Any]) -> NDArray[Any]:
-    array = np.empty(len(cells), dtype=object)
-    array[:] = cells
-    return array
 
 
 def _add(names: Sequence[object], column: Column, places: Places, encoder: Encoder, options: TableOptions) -> None:
@@ -115,23 +103,17 @@ def read_parquet(path: Path, options: TableOptions, *_: object) -> LabelledTripl
 
 
 def parquet_batches(
-    path: Path,
-    options: TableOptions,
-    rows: int,
-    take: Callable[[list[str], Places, dict[int, Any]], Made],
+    path: Path, options: TableOptions, rows: int, take: Callable[[list[str], Places, dict[int, Any]], Made],
     is_whole: bool = False,
-) -> Iterator[Made]:
+) -> Iterator[Made]:  # fmt: skip
     """Yield what `take` makes of the columns' names and places and each batch of Arrow columns, by place.
 
     With `is_whole` all of the file is kept in memory, so a file of which few bytes stand for many rows is refused.
     """
-    try:
-        import pyarrow.parquet
-    except ModuleNotFoundError:
-        raise InputError("Parquet needs pyarrow: pip install 'staypositive[parquet]'") from None
+    parquet = import_optional("pyarrow.parquet", "Parquet", "parquet")
     try:
         packed = path.stat().st_size  # whose errors are plainer than pyarrow's
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path) as file:
             if is_whole:
                 stated = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
                 require_modest(path, packed, max(sum(stated), 12 * file.metadata.num_rows))
@@ -155,15 +137,10 @@ def parquet_batches(
 
 
 def add_rows(
-    encoder: Encoder,
-    triple: Sequence[Sequence[str | None]],
-    extra: Sequence[Sequence[Any] | None],
-    lines: Sequence[int],
-    options: TableOptions,
-    where: str = "as a label",
-    hint: str = "",
-) -> None:
-    """Take rows: the columns of head, relation and tail, and those of label and confidence, where there are any."""
+    encoder: Encoder, triple: Sequence[Sequence[str | None]], extra: Sequence[Sequence[Any] | None],
+    lines: Sequence[int], options: TableOptions, where: str = "as a label", hint: str = "",
+) -> None:  # fmt: skip
+    """Add rows: the columns of head, relation and tail, and those of label and confidence, where there are any."""
     (label, confidence), kept = extra, options.kept(triple)
     if kept is not None:
         encoder.left_out += len(kept) - sum(kept)
@@ -175,22 +152,22 @@ def add_rows(
         if None in known:
             row = known.index(None)
             said = f"expected 1 or -1 {where}, found {repr(label[row])[:80]}{hint}"
-            refuse_row(encoder, triple, lines, row, said)
+            _refuse_row(encoder, triple, lines, row, said)
         signs = np.array(known, dtype=np.int8)
     if confidence is not None:
-        numbers = _numbers(confidence)
+        numbers = np.array(list(map(_number, confidence)), dtype=np.float64)
         bad = np.flatnonzero(~((numbers <= np.finfo(np.float32).max) & (numbers >= 0)))
         if len(bad):
             said = f"expected a number from 0 as confidence, found {repr(confidence[bad[0]])[:80]}"
-            refuse_row(encoder, triple, lines, int(bad[0]), said)
+            _refuse_row(encoder, triple, lines, int(bad[0]), said)
         weights = numbers.astype(np.float32)
     encoder.add(tuple(triple), lines, signs, weights)  # type: ignore[arg-type]
 
 
-def refuse_row(encoder: Encoder, triple: Sequence[Any], lines: Sequence[int], row: int, said: str) -> NoReturn:
+def _refuse_row(encoder: Encoder, triple: Sequence[Any], lines: Sequence[int], row: int, said: str) -> NoReturn:
     """Raise the fault of a row, unless some row before it, or itself, has a label that is blank."""
-    upto = [cells[: row + 1] for cells in triple]
-    encoder.add(tuple(upto), lines[: row + 1])
+    head, relation, tail = (cells[: row + 1] for cells in triple)
+    encoder.add((head, relation, tail), lines[: row + 1])
     require_labels(encoder.finish(""))
     raise encoder.place.error(said, int(lines[row]))
 
@@ -198,7 +175,7 @@ def refuse_row(encoder: Encoder, triple: Sequence[Any], lines: Sequence[int], ro
 def finish_rows(
     encoder: Encoder, name: str, sha256: str, names: Sequence[object], places: Places, options: TableOptions
 ) -> LabelledTriples:
-    """Return all rows of a table, with a note of how they were read; without names there is nothing to tell."""
+    """Return all rows, with a note of how they were read; without names there is nothing to tell."""
     notes = options.note(encoder.left_out)
     if not encoder.rows:
         said = f"the table has no rows{f' ({notes[0]})' if notes else ''}; expected a triple in each"
@@ -208,9 +185,9 @@ def finish_rows(
 
 
 def labels_of(cells: Sequence[Any], what: str, first: int, place: Place, may_miss: bool) -> Sequence[str | None]:
-    """Return cells as labels: text as it is, whole numbers in decimal; anything else is an error.
+    """Return cells, of which row `first` is the first, as labels: text as it is, whole numbers in decimal.
 
-    `first` is the number of the first row. A missing value is an error too, or None where values `may_miss`.
+    Anything else is an error; a missing value is one too, or None where values `may_miss`.
     """
     kinds = set(map(type, cells))
     if kinds <= {str}:
@@ -230,32 +207,19 @@ def labels_of(cells: Sequence[Any], what: str, first: int, place: Place, may_mis
 
 
 def _is_missing(cell: Any) -> bool:
-    """Return whether a cell is None, NaN, NaT or NA of pandas, of which the last two are known by their types."""
-    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(cell, np.datetime64 | np.timedelta64):
-        return bool(np.isnat(cell))
-    return isinstance(cell, float | np.floating) and bool(cell != cell)
+    import pandas as pd
+
+    return pd.api.types.is_scalar(cell) and bool(pd.isna(cell))
 
 
 def _sign(cell: Any) -> int | None:
-    if isinstance(cell, str):
-        return SIGNS.get(cell)
-    is_number = isinstance(cell, int | float | np.integer | np.floating)
-    return int(cell) if is_number and cell in (1, -1) else None
-
-
-def _numbers(cells: Sequence[Any]) -> Any:
-    """Return cells as numbers, NaN where they are none."""
-    try:
-        numbers = np.asarray(cells, dtype=np.float64)
-        return numbers if numbers.ndim == 1 else np.array(list(map(_number, cells)))
-    except (TypeError, ValueError, OverflowError):
-        return np.array(list(map(_number, cells)))
+    is_number = isinstance(cell, int | float | np.integer | np.floating) and cell in (1, -1)
+    return SIGNS.get(cell if isinstance(cell, str) else str(int(cell)) if is_number else "")
 
 
 def _number(cell: Any) -> float:
+    """Return a cell as a number, NaN where it is none."""
     try:
-        return float(cell) if isinstance(cell, str | int | float | np.integer | np.floating) else float("nan")
-    except (ValueError, OverflowError):
+        return float("nan") if isinstance(cell, np.ndarray) else float(cell)
+    except (TypeError, ValueError, OverflowError):
         return float("nan")

@@ -25,21 +25,22 @@ from staypositive.graph.readers.columns import (
     SIGNS,
     Places,
     TableOptions,
-    describe,
     find_columns,
     find_triple,
     header_note,
     listed,
 )
 from staypositive.graph.readers.opening import Opened, decoded, opened, plain_suffix, whole_lines
-from staypositive.graph.readers.tables import Piece, add_rows
+from staypositive.graph.readers.tables import Piece, add_rows, finish_rows
 
-PIECE = 1 << 22
-"""Bytes read at once."""
-CSV_ROWS = 1 << 15
-"""Rows of a CSV file taken at once."""
+PIECE = 1 << 22  # bytes read at once
+CSV_ROWS = 1 << 15  # rows of a CSV file taken at once
 _ORDINALS = ("first", "second", "third", "fourth", "fifth")
 _TOO_MANY = "; say which to read: --columns head=1,relation=2,tail=3, or by the names of a header"
+_UNLABELLED = "; if it is no label of truth, say --columns label="
+_HEADER_OR_COLUMNS = (
+    "; say --header if the first line names columns, or --columns head=1,relation=2,tail=3 to leave it unread"
+)
 _RETURNS = re.compile(r"\r+(?=\n|\Z)")
 
 
@@ -54,22 +55,18 @@ class Layout:
     @classmethod
     def of(cls, names: Sequence[str], first: Sequence[str], options: TableOptions, path: Path, line: int) -> Layout:
         """Return the layout that a header and the first row have; `line` is that of an error."""
+        width = len(first)
         try:
-            return cls._of(names, first, options)
+            if options.columns or find_triple(names, ALL_FAMILIES):
+                return cls._named(names, first, options)
+            if len(names) == width > 2:
+                places = find_columns(names)
+                if len(places.by_role) == width:
+                    return cls(width, places, names)
         except InputError as error:
             raise DataError(str(error), path, line) from None
-
-    @classmethod
-    def _of(cls, names: Sequence[str], first: Sequence[str], options: TableOptions) -> Layout:
-        width = len(first)
-        if options.columns or find_triple(names, ALL_FAMILIES):
-            return cls._named(names, first, options)
-        if len(names) == width > 2:
-            places = find_columns(names)
-            if len(places.by_role) == width:
-                return cls(width, places, names)
         if width > 4 and names:
-            raise InputError(f"none of {listed(names)} is called head, relation or tail{_TOO_MANY}")
+            raise DataError(f"none of {listed(names)} is called head, relation or tail{_TOO_MANY}", path, line)
         fitted = [*names, *[""] * width][:width] if names else ()
         return cls(4, Places((0, 1, 2), 3), fitted) if width == 4 else cls(3, Places((0, 1, 2)), fitted)
 
@@ -114,28 +111,20 @@ class _Reading:
         extra = [None if place is None else columns[place] for place in places[1:]]
         where = places.label or 0
         column = f"{_ORDINALS[where]} column" if where < len(_ORDINALS) else f"column {where + 1}"
-        add_rows(self.encoder, triple, extra, lines, self.options, f"in the {column}", self._hint())
+        hint = _UNLABELLED if self.names else _HEADER_OR_COLUMNS
+        add_rows(self.encoder, triple, extra, lines, self.options, f"in the {column}", hint)
 
     def finish(self, sha256: str) -> LabelledTriples:
-        """Return all rows, with a note of how they were read."""
         encoder, layout = self.encoder, self.layout
-        notes = self.options.note(encoder.left_out)
         if not encoder.rows or layout is None:
+            notes = self.options.note(encoder.left_out)
             why = f" ({notes[0]})" if notes else "; expected one line `head<TAB>relation<TAB>tail` each"
             raise DataError(f"no triples here{why}", self.path)
-        found = encoder.finish(self.path.name, sha256)
-        is_named = bool(self.names or self.options.columns)
-        told = describe(layout.names, layout.places, found.triple(0)) if is_named else ""
+        names = layout.names if self.names or self.options.columns else ()
+        found = finish_rows(encoder, self.path.name, sha256, names, layout.places, self.options)
         if self.options.header is None and not self.names:
-            notes += header_note(found.ids, found.triple(0))
-        return dataclasses.replace(found, layout=told, notes=tuple(notes))
-
-    def _hint(self) -> str:
-        if self.names:
-            return "; if it is no label of truth, say --columns label="
-        return (
-            "; say --header if the first line names columns, or --columns head=1,relation=2,tail=3 to leave it unread"
-        )
+            found = dataclasses.replace(found, notes=(*found.notes, *header_note(found.ids, found.triple(0))))
+        return found
 
     def _refuse(self, columns: Sequence[Sequence[str]], line: int, width: int) -> NoReturn:
         """Name a row that is too wide or too narrow, unless a row before it has a blank label."""
@@ -151,7 +140,6 @@ class _Reading:
 
 
 def read_text(path: Path, options: TableOptions, *_: object) -> LabelledTriples:
-    """Read one file of triples as text, packed or not."""
     reading = _Reading(path, options)
     with opened(path) as stream:
         for columns, lines in (_csv_pieces if plain_suffix(path) == ".csv" else _tab_pieces)(stream, path):

@@ -7,7 +7,7 @@ from pykeen.regularizers import regularizer_resolver
 from pykeen.training import callback_resolver, training_loop_resolver
 
 from staypositive.interop.pykeen.reading import from_pykeen, graph_of
-from staypositive.interop.pykeen.rows import RowView
+from staypositive.interop.pykeen.rows import RowView, save_weights
 from staypositive.interop.pykeen.training import (
     ClosedFormTrainingLoop,
     SecondMomentTrainingLoop,
@@ -15,7 +15,6 @@ from staypositive.interop.pykeen.training import (
     StayPositiveTrainingCallback,
     StayPositiveTrainingLoop,
 )
-from staypositive.interop.pykeen.weights import save_weights
 
 training_loop_resolver.register(StayPositiveTrainingLoop, raise_on_conflict=False)
 training_loop_resolver.register(SecondMomentTrainingLoop, raise_on_conflict=False)
@@ -23,13 +22,6 @@ regularizer_resolver.register(StayPositiveRegularizer, raise_on_conflict=False)
 callback_resolver.register(StayPositiveTrainingCallback, raise_on_conflict=False)
 
 __all__ = [
-    "ClosedFormTrainingLoop",
-    "RowView",
-    "SecondMomentTrainingLoop",
-    "StayPositiveRegularizer",
-    "StayPositiveTrainingCallback",
-    "StayPositiveTrainingLoop",
-    "from_pykeen",
-    "graph_of",
-    "save_weights",
-]
+    "ClosedFormTrainingLoop", "RowView", "SecondMomentTrainingLoop", "StayPositiveRegularizer",
+    "StayPositiveTrainingCallback", "StayPositiveTrainingLoop", "from_pykeen", "graph_of", "save_weights",
+]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +17,8 @@ from pykeen.version import get_version
 
 from staypositive.errors import InputError
 from staypositive.graph import KnowledgeGraph, Split, Vocabulary
+from staypositive.interop.pykeen.rows import StoredRows, live_rows, read_triples, read_weights
 from staypositive.interop.pykeen.training import ClosedFormTrainingLoop
-from staypositive.interop.pykeen.weights import StoredRows, live_rows, read_triples, read_weights
 from staypositive.interop.pykeen_datasets import CatalogueDataset
 from staypositive.models import BilinearModel
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll
@@ -65,7 +66,11 @@ def graph_of(dataset: Dataset | CoreTriplesFactory | str | None) -> KnowledgeGra
         raise InputError(
             "a model has rows but no labels: give the dataset or the triples factory that it was trained on"
         )
-    source = _dataset_named(dataset) if isinstance(dataset, str) else dataset
+    source: Any = dataset
+    if isinstance(dataset, str):
+        kind = dataset_resolver.lookup_dict.get(dataset_resolver.normalize(dataset))
+        is_ours = kind is not None and issubclass(kind, CatalogueDataset)  # PyKEEN's copy on disk has only facts
+        source = kind() if is_ours else get_dataset(dataset=dataset)
     if isinstance(source, CatalogueDataset):
         return source.graph
     if isinstance(source, CoreTriplesFactory):
@@ -76,13 +81,6 @@ def graph_of(dataset: Dataset | CoreTriplesFactory | str | None) -> KnowledgeGra
     none = np.zeros((0, 3), np.int64)
     train, valid, test = (Split(none if own is None else own.mapped_triples.numpy()) for own in factories)
     return KnowledgeGraph(name, Vocabulary("entity", entities), Vocabulary("relation", relations), train, valid, test)
-
-
-def _dataset_named(name: str) -> Dataset:
-    """Return a dataset by PyKEEN's name; ours afresh, since PyKEEN's copies of them on disk have only facts."""
-    kind = dataset_resolver.lookup_dict.get(dataset_resolver.normalize(name))
-    is_ours = kind is not None and issubclass(kind, CatalogueDataset)
-    return kind() if is_ours else get_dataset(dataset=name)
 
 
 def _labels(factory: CoreTriplesFactory) -> list[list[str]]:

@@ -77,13 +77,9 @@ class ClosedFormTrainingLoop(TrainingLoop):
         return len(batch["facts"])
 
     def _process_batch(
-        self,
-        batch: dict[str, Tensor],
-        start: int,
-        stop: int,
-        label_smoothing: float = 0.0,
+        self, batch: dict[str, Tensor], start: int, stop: int, label_smoothing: float = 0.0,
         slice_size: int | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         if label_smoothing or slice_size is not None:
             raise SettingError(f"{type(self).__name__} has no labels to smooth and no scores to slice")
         if (start, stop) != (0, len(batch["facts"])):
@@ -156,7 +152,7 @@ class StayPositiveRegularizer(Regularizer):
         self.view: RowView | None = None
 
     def bind(self, model: ERModel) -> StayPositiveRegularizer:
-        """Say whose scores are meant; the model collects the penalty from now on."""
+        """Penalise this model's scores from now on; return the regulariser."""
         self.view = RowView(model)
         if all(module is not self for module in model.modules()):
             model.weight_regularizers.append(self.to(model.device))

@@ -1,5 +1,7 @@
 """What an epoch of stay-positive training costs on some GPUs: bytes moved, bytes sent, memory, time.
 
+A model of costs fitted to measured runs; its constants are in `planning.json`, with their provenance.
+
 The processes and what they send are `staypositive.sharded`'s: entity rows are dealt to them with their AdaGrad sums,
 relations lie on every one. Each takes a share of the batch, asks the others for the rows of its distinct entities,
 and sends their gradients back; the penalty needs only the sum of all rows (Theorem 1), one vector.
@@ -7,15 +9,21 @@ and sends their gradients back; the penalty needs only the sum of all rows (Theo
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel, build_model
 from staypositive.objectives import Objective, Statistic, StayPositive
-from staypositive.planning.costs import Costs, cost_terms
 
+COSTS_FILE = Path(__file__).with_suffix(".json")
 COLLECTIVES = 6
 """Per step: counts of ids, ids, rows, gradients of rows, the sum of all rows, gradients of the relations."""
 ID_BYTES, COUNT_BYTES, GRADIENT_BYTES = 4, 8, 4
@@ -25,6 +33,63 @@ SUMS: dict[Statistic, Callable[[int], int]] = {
     Statistic.GRAM: lambda width: width**2,
 }
 """Numbers that a step adds up over the processes for what it knows of all rows; their gradients are as many."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds and bytes. The first seven are fitted to measured runs on one GPU, the rest are data-sheet figures."""
+
+    seconds_per_step: float
+    """Launching a step's kernels."""
+    seconds_per_fact: float
+    """Shuffling and numbering one fact."""
+    seconds_per_gathered_byte: float
+    """Reading a fact's three rows and adding to their gradients, through the cache."""
+    seconds_per_moved_byte: float
+    """Reading and writing weights and AdaGrad's sums of a step's distinct rows, in the device's memory."""
+    copies_of_state: float
+    """How many times the engine holds the tables."""
+    bytes_per_fact: float
+    """Facts and their order, which stay on the device."""
+    bytes_per_planned_fact: float
+    """The plan of the steps ahead, for at most `planned_facts` at once."""
+    planned_facts: int
+    device_bytes: float
+    link_bytes_per_second: float
+    """Between devices of one machine, in one direction."""
+    network_bytes_per_second: float
+    """Between machines, for each device, in one direction."""
+    devices_per_machine: int
+    seconds_per_collective: float
+    """What an exchange between devices takes however little is sent."""
+
+
+def cost_terms(
+    *, batch: Any, widths: tuple[Any, Any], moved_bytes: Any, state_bytes: Any, facts: Any, planned_facts: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the constants are multiplied by, under their names: for the seconds per step, for the peak bytes.
+
+    `widths` are those of entity and relation rows, `moved_bytes` is per step. Numbers, or arrays with one per run.
+    """
+    seconds = {
+        "seconds_per_step": 1.0,
+        "seconds_per_fact": batch,
+        "seconds_per_gathered_byte": 4 * batch * (2 * widths[0] + widths[1]),
+        "seconds_per_moved_byte": moved_bytes,
+    }
+    planned = np.minimum(facts, planned_facts)
+    return seconds, {"copies_of_state": state_bytes, "bytes_per_fact": facts, "bytes_per_planned_fact": planned}
+
+
+@cache
+def stored() -> dict[str, Any]:
+    """Return what the file holds: `costs`, `provenance`, `graphs` and `published`."""
+    found: dict[str, Any] = json.loads(COSTS_FILE.read_text("utf-8"))
+    return found
+
+
+def stored_costs() -> Costs:
+    return Costs(**stored()["costs"])
 
 
 @dataclass(frozen=True)
@@ -42,8 +107,6 @@ class Shape:
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained, and how."""
-
     model: str = "simple"
     dim: int = 100
     batch_size: int = 65536
@@ -59,7 +122,7 @@ class Training:
 
     @property
     def built(self) -> BilinearModel:
-        """The model, for one entity and one relation."""
+        """The model, with one entity and one relation."""
         return build_model(self.model, 1, 1, self.dim)
 
     @property
@@ -104,12 +167,10 @@ class Plan:
 
     @property
     def epoch_seconds(self) -> float:
-        """One pass over all facts."""
         return self.steps * (self.compute_seconds + self.exchange_seconds)
 
     @property
     def triples_per_second(self) -> float:
-        """Facts per epoch, over its time."""
         return self.triples / self.epoch_seconds
 
 
@@ -128,7 +189,6 @@ def distinct_rows(draws: float, kinds: int) -> float:
 
 
 def plan_training(shape: Shape, training: Training, gpus: int, costs: Costs) -> Plan:
-    """Predict an epoch on a number of GPUs."""
     if gpus < 1:
         raise SettingError(f"at least one GPU is needed, got {gpus}")
     widths = training.widths
@@ -161,7 +221,7 @@ def plan_training(shape: Shape, training: Training, gpus: int, costs: Costs) -> 
 def sent_bytes(
     shape: Shape, training: Training, processes: int, objective: Objective | None = None
 ) -> dict[str, float]:
-    """Return what a process hands to collectives per step, by purpose, as `World.sent` counts it.
+    """Return the bytes that a process hands to collectives per step, by purpose, as `World.sent` counts them.
 
     `rows`: ids asked for, rows and their gradients, from and to other processes. `sums`: what the objective knows of
     all rows. `gradients`: of that, and of the batch's relations, or of all.
