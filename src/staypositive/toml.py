@@ -3,7 +3,7 @@
 import sys
 
 if sys.version_info >= (3, 11):
-    from tomllib import loads as parse_toml
+    from tomllib import loads as parse_toml  # novm: the branch below serves 3.10
 else:
     from tomli import loads as parse_toml
 
