@@ -6,12 +6,13 @@ import http.client
 import json
 import logging
 import re
-import socket
 import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -112,31 +113,57 @@ def _post(asked: Sparql, query: str) -> bytes:
     body = urllib.parse.urlencode({"query": query}).encode("ascii")
     headers = {"Accept": ACCEPT[asked.form], "User-Agent": f"staypositive/{__version__}"}
     request = urllib.request.Request(asked.endpoint, body, headers)
+    said = ""
     for attempt in range(asked.retries + 1):
         if attempt:
             time.sleep(min(2.0**attempt / 4, 10))
-        with Deadline(asked.timeout) as deadline:
-            try:
-                with deadline.opener.open(request, timeout=asked.timeout) as answer:
-                    body = _whole(answer, asked.endpoint)
-                if not deadline.is_over:  # else it may have been shut in the middle
-                    return body
-                said = "did not answer"
-            except urllib.error.HTTPError as error:
-                excerpt = ""
-                with suppress(OSError, http.client.HTTPException):
-                    excerpt = error.read(300).decode("utf-8", "replace").strip()
-                said = f"answered {error.code}: {excerpt or error.reason}"
-                if error.code not in _AGAIN:
-                    raise DownloadError(f"{asked.endpoint} {said}") from None
-            except http.client.IncompleteRead as error:
-                more = "" if error.expected is None else f", and {error.expected:,} more were announced"
-                said = f"cut its answer short: {len(error.partial):,} bytes came{more}; ask for smaller pages"
-            except (OSError, http.client.HTTPException) as error:
-                said = f"cannot be reached: {getattr(error, 'reason', error)}"
-            if deadline.is_over:
-                said = f"did not answer within {asked.timeout:g} s; ask for smaller pages, or wait longer"
+        try:
+            return _within(asked.timeout, partial(_answer, asked, request))
+        except _PassingError as error:
+            said = str(error)
     raise DownloadError(f"{asked.endpoint} {said}")
+
+
+class _PassingError(Exception):
+    """A failure after which it is worth asking again."""
+
+
+def _within(seconds: float, work: Callable[[], bytes]) -> bytes:
+    """Return what `work` returns; when `seconds` have passed its thread is left to itself.
+
+    The timeout of a socket begins anew with every byte, and so bounds nothing.
+    """
+    done: Future[bytes] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except Exception as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    if not wait([done], seconds).done:
+        raise _PassingError(f"did not answer within {seconds:g} s; ask for smaller pages, or wait longer")
+    return done.result()
+
+
+def _answer(asked: Sparql, request: urllib.request.Request) -> bytes:
+    try:
+        with urllib.request.urlopen(request, timeout=asked.timeout + 1) as answer:
+            return _whole(answer, asked.endpoint)
+    except urllib.error.HTTPError as error:
+        excerpt = ""
+        with error, suppress(OSError, http.client.HTTPException):
+            excerpt = error.read(300).decode("utf-8", "replace").strip()
+        said = f"answered {error.code}: {excerpt or error.reason}"
+        if error.code not in _AGAIN:
+            raise DownloadError(f"{asked.endpoint} {said}") from None
+    except http.client.IncompleteRead as error:
+        more = "" if error.expected is None else f", and {error.expected:,} more were announced"
+        said = f"cut its answer short: {len(error.partial):,} bytes came{more}; ask for smaller pages"
+    except (OSError, http.client.HTTPException) as error:
+        said = f"cannot be reached: {getattr(error, 'reason', error)}"
+    raise _PassingError(said)
 
 
 def _whole(answer: http.client.HTTPResponse, endpoint: str) -> bytes:
@@ -182,60 +209,3 @@ def _text(value: dict[str, str]) -> str:
 def _add_triples(answer: bytes, statements: Statements) -> None:
     library = import_pyoxigraph()
     add_quads(library.parse(answer, format=library.RdfFormat.N_TRIPLES), statements)
-
-
-class Deadline(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Shuts every connection made through its `opener` once `seconds` have passed, whatever they are doing.
-
-    The timeout of a socket begins anew with every byte, and so bounds nothing.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self.end = time.monotonic() + seconds
-        self.opener = urllib.request.build_opener(self)
-        self._ends: list[socket.socket] = []
-        self._lock = threading.Lock()
-        self._timer = threading.Timer(seconds, self._shut)
-        self._timer.daemon = True
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() >= self.end
-
-    def __enter__(self) -> Deadline:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self._timer.cancel()
-        with self._lock:
-            for end in self._ends:
-                end.close()
-            self._ends = []
-
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(partial(self._connection, http.client.HTTPConnection), req)
-
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(partial(self._connection, http.client.HTTPSConnection), req)
-
-    def _connection(self, kind: Any, *given: Any, **named: Any) -> Any:
-        connection = kind(*given, **named)
-        connection._create_connection = self._connect  # an attribute so that it can be replaced
-        return connection
-
-    def _connect(self, address: tuple[str, int], *given: Any, **named: Any) -> socket.socket:
-        """Make a connection, and keep another handle of it, since TLS takes the first over."""
-        made = socket.create_connection(address, max(1e-3, self.end - time.monotonic()))
-        with self._lock:
-            self._ends.append(made.dup())
-        if self.is_over:
-            self._shut()
-        return made
-
-    def _shut(self) -> None:
-        with self._lock:
-            for end in self._ends:
-                with suppress(OSError):  # gone already
-                    end.shutdown(socket.SHUT_RDWR)
