@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from staypositive.errors import DataError, import_optional
+from staypositive.files import sha256_file
 from staypositive.graph.labelled import Encoder, LabelledTriples, Place
 from staypositive.graph.readers.columns import TableOptions
 from staypositive.graph.readers.opening import Opened, opened, plain_suffix
@@ -143,7 +144,7 @@ def read_rdf(path: Path, options: TableOptions, terms: RdfTerms, scope: str = ""
             raise DataError(f"not valid RDF: {error.msg}", path, error.lineno) from None
         except (OSError, DataError) as error:
             raise stream.failure or error from None
-        return statements.finish(path.name, stream.sha256(), dict(parser.prefixes))
+        return statements.finish(path.name, sha256_file(path), dict(parser.prefixes))
 
 
 class PlainEntities:

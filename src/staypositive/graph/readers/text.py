@@ -19,6 +19,7 @@ from typing import NoReturn
 import numpy as np
 
 from staypositive.errors import DataError, InputError
+from staypositive.files import sha256_file
 from staypositive.graph.labelled import Encoder, LabelledTriples, Place, require_labels
 from staypositive.graph.readers.columns import (
     ALL_FAMILIES,
@@ -114,14 +115,14 @@ class _Reading:
         hint = _UNLABELLED if self.names else _HEADER_OR_COLUMNS
         add_rows(self.encoder, triple, extra, lines, self.options, f"in the {column}", hint)
 
-    def finish(self, sha256: str) -> LabelledTriples:
+    def finish(self) -> LabelledTriples:
         encoder, layout = self.encoder, self.layout
         if not encoder.rows or layout is None:
             notes = self.options.note(encoder.left_out)
             why = f" ({notes[0]})" if notes else "; expected one line `head<TAB>relation<TAB>tail` each"
             raise DataError(f"no triples here{why}", self.path)
         names = layout.names if self.names or self.options.columns else ()
-        found = finish_rows(encoder, self.path.name, sha256, names, layout.places, self.options)
+        found = finish_rows(encoder, self.path.name, sha256_file(self.path), names, layout.places, self.options)
         if self.options.header is None and not self.names:
             found = dataclasses.replace(found, notes=(*found.notes, *header_note(found.ids, found.triple(0))))
         return found
@@ -144,8 +145,7 @@ def read_text(path: Path, options: TableOptions, *_: object) -> LabelledTriples:
     with opened(path) as stream:
         for columns, lines in (_csv_pieces if plain_suffix(path) == ".csv" else _tab_pieces)(stream, path):
             reading.take(columns, lines)
-        sha256 = stream.sha256()
-    return reading.finish(sha256)
+    return reading.finish()
 
 
 def _tab_pieces(stream: Opened, path: Path) -> Iterator[Piece]:
