@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from staypositive.errors import DownloadError, InputError, SettingError, StayPositiveError
-from staypositive.graph.labelled import LabelledTriples, Place, require_labels
+from staypositive.graph.labelled import LabelledTriples, Place
 from staypositive.graph.readers.columns import find_columns
 from staypositive.graph.readers.rdf import RdfTerms, Statements, add_quads, import_pyoxigraph, literal_label
 from staypositive.version import __version__
@@ -106,7 +106,7 @@ def read_sparql(asked: Sparql, terms: RdfTerms | None = None) -> LabelledTriples
         offset += received if asked.form == "SELECT" else asked.page  # an endpoint may give fewer rows than asked for
     several = pages > 2 and not asked.is_ordered
     notes = [f"read in {pages - 1} pages without ORDER BY: the endpoint must keep one order"] if several else []
-    return require_labels(statements.finish(asked.endpoint, "", {}, notes))
+    return statements.finish(asked.endpoint, "", {}, notes)
 
 
 def _post(asked: Sparql, query: str) -> bytes:

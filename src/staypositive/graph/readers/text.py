@@ -20,7 +20,7 @@ import numpy as np
 
 from staypositive.errors import DataError, InputError
 from staypositive.files import sha256_file
-from staypositive.graph.labelled import Encoder, LabelledTriples, Place, require_labels
+from staypositive.graph.labelled import Encoder, LabelledTriples, Place
 from staypositive.graph.readers.columns import (
     ALL_FAMILIES,
     SIGNS,
@@ -128,8 +128,7 @@ class _Reading:
         return found
 
     def _refuse(self, columns: Sequence[Sequence[str]], line: int, width: int) -> NoReturn:
-        """Name a row that is too wide or too narrow, unless a row before it has a blank label."""
-        require_labels(self.encoder.finish(""))
+        """Name a row that is too wide or too narrow."""
         said = f"expected {width} columns as in the first row, found {len(columns)}"
         if len(columns) not in (3, 4, width):
             kind = "comma" if plain_suffix(self.path) == ".csv" else "tab"
