@@ -650,7 +650,7 @@ def test_train_negatives_are_refused(tmp_path, build):
 
 def test_write_folder_refuses_what_cannot_be_read_back(tmp_path, build):
     for label in (" ", "\ud800"):
-        with pytest.raises(InputError, match="row 1: the head is (empty|not text)"):
+        with pytest.raises(InputError, match=r"row 1: the head is (empty|not text)"):
             write_folder(three_times((label, "r", "b")), tmp_path / "new")
     (tmp_path / "valid_negatives.txt").write_text("x\tr\ty\n", "utf-8")
     with pytest.raises(InputError, match=r"is not empty \(valid_negatives.txt"):
