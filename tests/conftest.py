@@ -30,7 +30,7 @@ import pytest
 import torch
 
 import staypositive as sp
-from staypositive.graph.knowledge_graph import encode
+from graphs import encode
 from staypositive.models import MODELS, BilinearModel, build_model
 
 hypothesis.settings.register_profile(  # the same cases everywhere, however slow the machine is

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from graphs import encode
 from staypositive.errors import DataError, InputError
 from staypositive.graph import KnowledgeGraph, Source, read_folder, read_triples, write_folder
-from staypositive.graph.knowledge_graph import encode
 
 AWKWARD = [
     "nan",

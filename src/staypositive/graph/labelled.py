@@ -162,9 +162,3 @@ def require_facts(part: LabelledTriples) -> None:
         first = int(np.argmax(part.signs < 0))
         triple = " ".join(part.triple(first))
         raise part.error(f"training uses facts alone, but `{triple}` is labelled -1; move it to valid or test", first)
-
-
-def from_columns(columns: Columns, signs: Signs | None = None, weights: Weights | None = None) -> LabelledTriples:
-    encoder = Encoder(Place(unit="row"))
-    encoder.add(columns, range(1, len(columns[0]) + 1), signs, weights)
-    return encoder.finish("facts given by label")
