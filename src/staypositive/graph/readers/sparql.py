@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +21,15 @@ from typing import Any
 from staypositive.errors import DownloadError, InputError, SettingError, StayPositiveError
 from staypositive.graph.labelled import LabelledTriples, Place
 from staypositive.graph.readers.columns import find_columns
-from staypositive.graph.readers.rdf import RdfTerms, Statements, add_quads, import_pyoxigraph, literal_label
+from staypositive.graph.readers.rdf import (
+    RdfTerms,
+    Statement,
+    Statements,
+    Term,
+    import_pyoxigraph,
+    literal_label,
+    statement_of,
+)
 from staypositive.version import __version__
 
 log = logging.getLogger(__name__)
@@ -91,9 +99,9 @@ def read_sparql(asked: Sparql, terms: RdfTerms | None = None) -> LabelledTriples
         pages += 1
         statements.next_document(f"p{pages}-")
         before = statements.seen
-        add = _add_bindings if asked.form == "SELECT" else _add_triples
+        read = _bindings if asked.form == "SELECT" else _triples
         try:
-            add(_post(asked, asked.at(offset)), statements)
+            statements.take(read(_post(asked, asked.at(offset))))
         except StayPositiveError:
             raise
         except Exception as error:  # JSON of any shape may have come, or none
@@ -176,8 +184,8 @@ def _whole(answer: http.client.HTTPResponse, endpoint: str) -> bytes:
     return body
 
 
-def _add_bindings(answer: bytes, statements: Statements) -> None:
-    """Take the rows of a SELECT; one that leaves a variable open states nothing, and is passed over."""
+def _bindings(answer: bytes) -> Iterator[Statement | None]:
+    """Yield the rows of a SELECT; one that leaves a variable open states nothing."""
     found: dict[str, Any] = json.loads(answer)
     names = found["head"]["vars"]
     try:
@@ -187,13 +195,11 @@ def _add_bindings(answer: bytes, statements: Statements) -> None:
             f"the query selects {len(names)} variables; three are needed: ?head ?relation ?tail"
         ) from None
     for row in found["results"]["bindings"]:
-        if all(names[place] in row for place in (head, relation, tail)):
-            statements.add(_term(row[names[head]]), _text(row[names[relation]]), _term(row[names[tail]]))
-        else:
-            statements.seen += 1
+        is_whole = all(names[place] in row for place in (head, relation, tail))
+        yield (_term(row[names[head]]), _text(row[names[relation]]), _term(row[names[tail]])) if is_whole else None
 
 
-def _term(value: dict[str, str]) -> tuple[str, str]:
+def _term(value: dict[str, str]) -> Term:
     kind = _KINDS.get(value["type"], "triple")
     if kind == "literal":
         return kind, literal_label(_text(value), value.get("xml:lang"), value.get("datatype"))
@@ -206,6 +212,6 @@ def _text(value: dict[str, str]) -> str:
     return value["value"]
 
 
-def _add_triples(answer: bytes, statements: Statements) -> None:
+def _triples(answer: bytes) -> Iterator[Statement]:
     library = import_pyoxigraph()
-    add_quads(library.parse(answer, format=library.RdfFormat.N_TRIPLES), statements)
+    return map(statement_of, library.parse(answer, format=library.RdfFormat.N_TRIPLES))
