@@ -134,7 +134,7 @@ class StreamedGraph(KnowledgeGraph):
 
     @property
     def fingerprint(self) -> str:
-        return self.sha256 if isinstance(self.train, StreamedSplit) else super().fingerprint
+        return self.sha256 if isinstance(self.train, StreamedSplit) else self.contents_sha256()
 
 
 def open_streamed(folder: str | os.PathLike[str]) -> StreamedGraph:
