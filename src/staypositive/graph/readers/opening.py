@@ -94,9 +94,9 @@ class _Zstd:
         self.frame: Any = None
         self.ready = b""
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         parts, length = [self.ready], len(self.ready)
-        while size < 0 or length < size:
+        while length < size:
             data = self.stream.read(1 << 11)  # of which one call makes 64 MiB at most
             if not data:
                 if self.frame is not None:
@@ -109,9 +109,8 @@ class _Zstd:
                 data = self.frame.unused_data if self.frame.eof else b""
                 self.frame = None if self.frame.eof else self.frame
         whole = b"".join(parts)
-        end = len(whole) if size < 0 else size
-        self.ready = whole[end:]
-        return whole[:end]
+        self.ready = whole[size:]
+        return whole[:size]
 
 
 @contextmanager
