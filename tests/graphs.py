@@ -24,4 +24,5 @@ def encode(
     sources: Sequence[Source] = (),
 ) -> KnowledgeGraph:  # fmt: skip
     """Return a graph of some splits' columns, and of their labels ±1 where they have any."""
-    return assemble(name, {split: labelled(part, labels.get(split)) for split, part in columns.items()}, sources)
+    parts = {split: labelled(part, labels.get(split)) for split, part in columns.items() if len(part[0])}
+    return assemble(name, parts, sources)

@@ -20,6 +20,7 @@ Columns = tuple[Sequence[str], Sequence[str], Sequence[str]]
 Signs = NDArray[np.int8]
 Weights = NDArray[np.float32]
 ROLES = ("head", "relation", "tail")
+EXPECTED = {"line": "; expected `head<TAB>relation<TAB>tail` on each line", "row": "; expected a triple in each row"}
 SKIP_HINT = "; --skip-blank (skip_blank=True) leaves such rows out"
 
 
@@ -146,12 +147,15 @@ class Encoder:
 
     def finish(self, name: str, sha256: str = "", notes: Sequence[str] = ()) -> LabelledTriples:
         """Return all rows; what has no hash, not being a file, gets that of its labels and numbers."""
+        if not self.rows:
+            why = f" ({'; '.join(notes)})" if notes else EXPECTED.get(self.place.unit, "")
+            raise self.place.error(f"no triples here{why}")
         if not sha256:
             text = "\n".join([*self.entities, "", *self.relations]).encode("utf-8")
             sha256 = sha256_bytes(text + b"".join(piece.tobytes() for pieces in self._pieces for piece in pieces))
         source = Source(name, sha256, self.rows)
-        ids, signs, weights = (np.concatenate(pieces) if pieces else None for pieces in self._pieces)
-        ids = np.empty((0, 3), dtype=np.int32) if ids is None else ids
+        ids = np.concatenate(self._pieces[0])
+        signs, weights = (np.concatenate(pieces) if pieces else None for pieces in self._pieces[1:])
         lines: Sequence[int] = self._lines[0] if len(self._lines) == 1 else [n for part in self._lines for n in part]
         labels = list(self.entities), list(self.relations)
         return LabelledTriples(ids, *labels, source, lines, self.place, signs, weights, tuple(notes))

@@ -105,16 +105,11 @@ class Statements:
     def finish(
         self, name: str, sha256: str, declared: Mapping[str, str], notes: Sequence[str] = ()
     ) -> LabelledTriples:
-        if not self.encoder.rows:
-            why = "; ".join(self._notes())
-            raise self.encoder.place.error(f"no triples here{f' ({why})' if why else ''}")
         chosen = declared if self.terms.prefixes is True else self.terms.prefixes or {}
         self.encoder.entities = _shortened(self.encoder.entities, chosen)
         self.encoder.relations = _shortened(self.encoder.relations, chosen)
-        return self.encoder.finish(name, sha256, [*notes, *self._notes()])
-
-    def _notes(self) -> list[str]:
-        return [f"{n:,} statements with a {kind} left out" for kind, n in self.left_out.items() if n]
+        left_out = [f"{n:,} statements with a {kind} left out" for kind, n in self.left_out.items() if n]
+        return self.encoder.finish(name, sha256, [*notes, *left_out])
 
 
 def _shortened(ids: dict[str, int], prefixes: Mapping[str, str]) -> dict[str, int]:

@@ -168,11 +168,7 @@ def finish_rows(
     encoder: Encoder, name: str, sha256: str, names: Sequence[object], places: Places, options: TableOptions
 ) -> LabelledTriples:
     """Return all rows, with a note of how they were read; without names there is nothing to tell."""
-    notes = options.note(encoder.left_out)
-    if not encoder.rows:
-        said = f"the table has no rows{f' ({notes[0]})' if notes else ''}; expected a triple in each"
-        raise encoder.place.error(said) if encoder.place.path else InputError(said)
-    found = encoder.finish(name, sha256, notes)
+    found = encoder.finish(name, sha256, options.note(encoder.left_out))
     return dataclasses.replace(found, layout=describe(names, places, found.triple(0)) if names else "")
 
 

@@ -36,7 +36,6 @@ from staypositive.graph.readers.tables import Piece, add_rows, finish_rows
 
 PIECE = 1 << 22  # bytes read at once
 CSV_ROWS = 1 << 15  # rows of a CSV file taken at once
-_ORDINALS = ("first", "second", "third", "fourth", "fifth")
 _TOO_MANY = "; say which to read: --columns head=1,relation=2,tail=3, or by the names of a header"
 _UNLABELLED = "; if it is no label of truth, say --columns label="
 _HEADER_OR_COLUMNS = (
@@ -110,19 +109,14 @@ class _Reading:
         places = self.layout.places
         triple = [columns[place] for place in places.triple]
         extra = [None if place is None else columns[place] for place in places[1:]]
-        where = places.label or 0
-        column = f"{_ORDINALS[where]} column" if where < len(_ORDINALS) else f"column {where + 1}"
+        where = "as a label" if places.label is None else f"in column {places.label + 1}"
         hint = _UNLABELLED if self.names else _HEADER_OR_COLUMNS
-        add_rows(self.encoder, triple, extra, lines, self.options, f"in the {column}", hint)
+        add_rows(self.encoder, triple, extra, lines, self.options, where, hint)
 
     def finish(self) -> LabelledTriples:
-        encoder, layout = self.encoder, self.layout
-        if not encoder.rows or layout is None:
-            notes = self.options.note(encoder.left_out)
-            why = f" ({notes[0]})" if notes else "; expected one line `head<TAB>relation<TAB>tail` each"
-            raise DataError(f"no triples here{why}", self.path)
+        layout = self.layout or Layout(3, Places((0, 1, 2)))
         names = layout.names if self.names or self.options.columns else ()
-        found = finish_rows(encoder, self.path.name, sha256_file(self.path), names, layout.places, self.options)
+        found = finish_rows(self.encoder, self.path.name, sha256_file(self.path), names, layout.places, self.options)
         if self.options.header is None and not self.names:
             found = dataclasses.replace(found, notes=(*found.notes, *header_note(found.ids, found.triple(0))))
         return found
