@@ -119,8 +119,7 @@ def _probability(calibrator: Calibrator | None) -> Graph | None:
 
 def _interpolated(knots: NDArray[np.float64], values: NDArray[np.float64]) -> Graph:
     """Return a piecewise linear map: its first value, and of each piece's rise the share the logit has passed."""
-    if len(knots) < 2:
-        return "  nothing = Mul (logit, zero)  probability = Add (nothing, value)", {"zero": 0.0, "value": values[0]}
+    knots, values = np.append(knots, knots[-1] + 1), np.append(values, values[-1])  # one knot alone makes no piece
     nodes = """
   column = Unsqueeze (logit, last)    beyond = Sub (column, knots)    shares = Div (beyond, widths)
   passed = Clip (shares, zero, one)   risen = MatMul (passed, rises)  probability = Add (risen, first)"""
