@@ -113,9 +113,7 @@ class AutogradStep(Step):
         loss = torch.stack(list(terms.values())).sum()
         gradients: Sequence[Tensor] = torch.autograd.grad(loss, fetched.leaves, retain_graph=store.reuses_graph)
         terms, gradients = store.collect({name: term.detach() for name, term in terms.items()}, gradients)
-        finite = torch.isfinite(
-            torch.stack(list(terms.values())).sum()
-        )  # stays on the device: masked, not waited for
+        finite = torch.isfinite(torch.stack(list(terms.values())).sum())  # on the device: masked, not waited for
         store.optimiser.begin_step(key[0])
         store.push(fetched, [torch.where(finite, part, torch.zeros_like(part)) for part in gradients])
         return terms
