@@ -68,14 +68,11 @@ class FusedGpuEngine(Engine):
         self.kernels, self.tasks, self.facts = gpu_kernels, list(tasks), first.facts
         self.batch_size, self.batches = min(first.batch_size, len(self.facts)), first.batches
         self.device = device = self.facts.device
-        model, objective = first.model, first.objective
-        step_size = self.batch_size * (1 + objective.negatives_per_fact)
+        step_size = self.batch_size * (1 + first.objective.negatives_per_fact)
         self.chunk = max(1, min(self.batches, MOST_STEPS, MOST_EXAMPLES // step_size))
         seeds = sorted({task.seed for task in tasks})
         self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
-        self.plan = StepPlan(
-            objective, self.batch_size, self.chunk, model.n_entities, len(model.relations), seeds, device
-        )
+        self.plan = StepPlan(first, self.batch_size, self.chunk, seeds)
         self._join_tables()
         self.gradients = {
             name: torch.zeros(len(tasks), self.plan.most_rows(name), weights.shape[2], device=device)

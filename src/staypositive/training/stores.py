@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from staypositive.models.contract import wide
 from staypositive.objectives import Batch, Statistic
 from staypositive.training.state import State, copy_into
 from staypositive.training.task import TrainingTask
@@ -242,11 +243,6 @@ class GramInterval(RowStore):
 def leaf(table: Tensor, ids: Tensor | None = None) -> Tensor:
     """Return rows of a table, or all, as a leaf of the graph of autograd."""
     return wide(table.detach() if ids is None else table.detach()[ids]).requires_grad_()
-
-
-def wide(rows: Tensor) -> Tensor:
-    """Return rows in 32 bits where they are kept in 16."""
-    return rows.float() if rows.dtype == torch.bfloat16 else rows
 
 
 def through_bound(rows: Tensor, weights: Tensor, gradient: Tensor) -> Tensor:
