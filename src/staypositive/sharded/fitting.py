@@ -147,9 +147,8 @@ def shard_model(graph: KnowledgeGraph, settings: Settings, world: World) -> Bili
         for first in range(0, model.n_entities, PIECE):
             piece = table.new_empty(min(PIECE, model.n_entities - first), width)
             draw_uniform(piece, limit, generator)
-            ids = torch.arange(first, first + len(piece))
-            own = ids % world.size == world.rank
-            table.data[ids[own] // world.size] = piece[own]
+            mine, places = world.own(torch.arange(first, first + len(piece)))
+            table.data[places] = piece[mine]
 
     wanted = settings.objective.defaults.init_scale if settings.init_scale is None else settings.init_scale
     model.initialise(torch.Generator().manual_seed(settings.seed), wanted, draw)
