@@ -15,7 +15,6 @@ import pandas as pd
 import staypositive as sp
 from staypositive.cli.console import Console
 from staypositive.evaluation import rank_facts, ranking_metrics
-from staypositive.graph.knowledge_graph import encode
 from staypositive.models import Scorer
 from staypositive.run.provenance import code_commit, device_name
 
@@ -56,7 +55,7 @@ def labels(graph: sp.KnowledgeGraph, triples: np.ndarray) -> list[Fact]:
 
 def graph_of(name: str, facts: list[Fact]) -> sp.KnowledgeGraph:
     """Return a graph of training facts alone."""
-    return encode(name, {"train": tuple(zip(*facts, strict=True))}, {})
+    return sp.load_graph({"train": facts}, name=name)
 
 
 def measure(run: sp.Run, held: HeldOut) -> dict[str, float]:

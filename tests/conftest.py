@@ -30,7 +30,7 @@ import pytest
 import torch
 
 import staypositive as sp
-from staypositive.graph.knowledge_graph import encode
+from graphs import encode
 from staypositive.models import MODELS, BilinearModel, build_model
 
 hypothesis.settings.register_profile(  # the same cases everywhere, however slow the machine is
@@ -56,15 +56,22 @@ def own_launch() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    """Let no command that a test calls decide what later tests hear."""
+@contextmanager
+def kept_logging() -> Iterator[None]:
+    """Put the loggers back that commands set up."""
     loggers = [logging.getLogger(), logging.getLogger("staypositive")]
     before = [(logger.level, logger.handlers[:], logger.propagate) for logger in loggers]
     yield
     for logger, (level, handlers, propagate) in zip(loggers, before, strict=True):
         logger.setLevel(level)
         logger.handlers[:], logger.propagate = handlers, propagate
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """Let no command that a test calls decide what later tests hear."""
+    with kept_logging():
+        yield
 
 
 @contextmanager

@@ -17,7 +17,6 @@ import staypositive as sp
 from staypositive import completion
 from staypositive.__main__ import main
 from staypositive.cli import app
-from staypositive.graph.catalogue import cache_folder
 from staypositive.run.folder import MANIFEST, find_run
 
 Ask = Callable[[str], list[str]]
@@ -109,12 +108,9 @@ def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch: pytest.Monk
     assert completion.kept_outline()["commands"]
 
 
-def test_places_are_those_of_the_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_are_those_of_the_rooms() -> None:
     assert find_run("geo-demo") == completion._PACKAGED / "geo-demo"
     assert completion._RUN == MANIFEST
-    assert completion._cache() == cache_folder()
-    monkeypatch.delenv("STAYPOSITIVE_CACHE")
-    assert completion._cache() == cache_folder()
 
 
 def names(command: object, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], set[str]]:

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import staypositive
+from conftest import kept_logging
 from staypositive.cli import app
 
 PACKAGE = Path(staypositive.__file__).parent
@@ -47,7 +48,8 @@ def first_calls(*command: str) -> list[tuple[str, str]]:
 def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, str]]]:
     folder = str(tmp_path_factory.mktemp("runs") / "geo")
     question = ("predict", folder, "--head", "France", "--relation", "borders", "--quiet")
-    return {"train": first_calls(*TRAIN, folder), "predict": first_calls(*question)}
+    with kept_logging():
+        return {"train": first_calls(*TRAIN, folder), "predict": first_calls(*question)}
 
 
 @pytest.mark.parametrize(("name", "most"), [("train", 30), ("predict", 12)])

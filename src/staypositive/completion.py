@@ -11,7 +11,6 @@ import glob
 import hashlib
 import inspect
 import json
-import os
 import types
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +19,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from typer.models import ArgumentInfo
+
+from staypositive.files import cache_folder, write_atomic
 
 PROGRAM = "staypositive"
 VARIABLE = f"_{PROGRAM.upper()}_COMPLETE"
@@ -67,12 +68,11 @@ def _paths(start: str, rest: str) -> list[str]:
 
 def kept_outline() -> dict[str, Any]:
     """Return the outline of this state of the package: from the cache, or made and put there in place of others."""
-    path = _cache() / f"completion-{_state()}.json"
+    path = cache_folder() / f"completion-{_state()}.json"
     with suppress(OSError, ValueError):
         found: dict[str, Any] = json.loads(path.read_text("utf-8"))
         return found
     from staypositive.cli import app
-    from staypositive.files import write_atomic
     from staypositive.graph import CATALOGUE
     from staypositive.run import packaged_runs
 
@@ -84,13 +84,6 @@ def kept_outline() -> dict[str, Any]:
         for other in set(path.parent.glob("completion-*.json")) - {path}:
             other.unlink(missing_ok=True)
     return made
-
-
-def _cache() -> Path:
-    """Return what `graph.catalogue.cache_folder` does, without its numpy; a test holds both equal."""
-    from pooch import os_cache
-
-    return Path(os.environ.get("STAYPOSITIVE_CACHE") or os_cache(PROGRAM))
 
 
 def _state() -> str:

@@ -22,10 +22,17 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
+CACHE_VARIABLE = "STAYPOSITIVE_CACHE"
 LOCK = ".lock"
 _UNSUPPORTED = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}  # by file systems without locks
 _held: dict[Path, int] = {}
 """The folders that this process has locked, and by which of its threads."""
+
+
+def cache_folder() -> Path:
+    import pooch
+
+    return Path(os.environ.get(CACHE_VARIABLE) or pooch.os_cache("staypositive"))
 
 
 def sha256_bytes(data: bytes) -> str:

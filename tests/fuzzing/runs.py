@@ -14,9 +14,9 @@ import numpy as np
 import staypositive as sp
 from fuzzing.cases import Target, named_refusal
 from fuzzing.drawing import NUMBERS, anything, as_json, mutated_bytes, mutated_json
+from graphs import encode
 from staypositive.errors import StayPositiveError
 from staypositive.files import sha256_bytes, to_json
-from staypositive.graph.knowledge_graph import encode
 
 KINDS = (
     ("distmult", "platt"), ("complex", "posterior"), ("tucker", "isotonic"), ("transe", "temperature"),

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphs import encode
 from staypositive.graph import CATALOGUE, KnowledgeGraph
 from staypositive.graph.catalogue import MIRROR_VARIABLE
-from staypositive.graph.knowledge_graph import Columns, encode
+from staypositive.graph.labelled import Columns
 
 Row = tuple[str, str, str, int]
 

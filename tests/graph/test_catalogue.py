@@ -18,8 +18,9 @@ import pooch
 import pytest
 
 from staypositive.errors import DownloadError, InputError, StayPositiveError
+from staypositive.files import CACHE_VARIABLE, cache_folder
 from staypositive.graph import CATALOGUE, Dataset, find_dataset, inspect_graph
-from staypositive.graph.catalogue import CACHE_VARIABLE, MIRROR_VARIABLE, RemoteFile, cache_folder
+from staypositive.graph.catalogue import MIRROR_VARIABLE, RemoteFile
 
 REMOTE = [dataset for dataset in CATALOGUE.values() if dataset.files]
 DERIVED = [dataset for dataset in CATALOGUE.values() if dataset.base]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphs import encode
 from staypositive.graph import KnowledgeGraph, Split, Vocabulary, drop_unseen, inspect_graph
-from staypositive.graph.knowledge_graph import encode
 
 # --- cleaning ----------------------------------------------------------------------------------------------------
 

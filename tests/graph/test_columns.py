@@ -230,9 +230,7 @@ def test_five_columns_tell_of_the_way_out(tmp_path: Path, names: Any, says: str)
 
 def test_a_label_of_another_kind_tells_of_the_way_out(tmp_path: Path) -> None:
     path = write(tmp_path / "x.csv", [(*ROWS[0], "Countess")], ("subject", "predicate", "object", "label"))
-    with pytest.raises(
-        DataError, match=r"x\.csv:2: expected 1 or -1 in the fourth column, found 'Countess'; .*label="
-    ):
+    with pytest.raises(DataError, match=r"x\.csv:2: expected 1 or -1 in column 4, found 'Countess'; .*label="):
         read_triples(path)
     assert rows_of(read_triples(path, columns={"label": ""})) == ROWS[:1]
     with pytest.raises(DataError, match="say --header if the first line names columns, or --columns head=1"):

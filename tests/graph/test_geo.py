@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from staypositive.files import CACHE_VARIABLE
 from staypositive.graph import catalogue, find_dataset, inspect_graph, load_graph
 
 FOLDER = Path(catalogue.__file__).parent / "geo"
@@ -57,7 +58,7 @@ def test_it_has_its_stated_counts(geo):
 
 def test_it_needs_neither_mirror_nor_download(monkeypatch, tmp_path, geo):
     monkeypatch.setenv(catalogue.MIRROR_VARIABLE, str(tmp_path / "nowhere"))
-    monkeypatch.setenv(catalogue.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     assert load_graph("geo").fingerprint == geo.fingerprint
     assert not (tmp_path / "cache").exists()
 

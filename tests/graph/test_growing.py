@@ -55,7 +55,7 @@ def test_errors_name_file_and_line(planted: sp.KnowledgeGraph, tmp_path: Path) -
         add_facts(planted, str(path))
     with pytest.raises(InputError, match="row 1: no relation is called 'x'"):
         add_facts(planted, [("a", "x", "b")])
-    with pytest.raises(InputError, match="no rows; expected a triple"):
+    with pytest.raises(InputError, match="no triples here; expected a triple"):
         add_facts(planted, [])
     with pytest.raises(InputError, match=r"row 1: expected a triple \(head, relation, tail\)"):
         add_facts(planted, [("a", "ally")])

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from graphs import encode
 from staypositive.errors import DataError, InputError, UnknownLabelError
 from staypositive.graph import KnowledgeGraph, Source, Split, Vocabulary, drop_unseen, read_folder, triple_keys
-from staypositive.graph.knowledge_graph import encode
 
 # --- vocabularies ------------------------------------------------------------------------------------------------
 

@@ -100,7 +100,7 @@ def test_a_file_is_split_as_asked(file):
     whole = read_triples(file)
     graph = load_graph(str(file), split=(0.6, 0.3, 0.1), seed=7)
     assert [len(graph.split(name)) for name in ("train", "valid", "test")] == [120, 60, 20]
-    assert graph.fingerprint == split_triples("x", whole.columns, None, (0.6, 0.3, 0.1), 7).fingerprint
+    assert graph.fingerprint == split_triples("x", whole, (0.6, 0.3, 0.1), 7).fingerprint
     assert graph.fingerprint != load_graph(file, split=(0.6, 0.3, 0.1), seed=8).fingerprint
     assert load_graph(file).fingerprint == load_graph(file, split=[0.8, 0.1, 0.1], seed=0).fingerprint
     assert load_graph(file).fingerprint == load_graph(file, split=np.array([0.8, 0.1, 0.1])).fingerprint

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from graphs import encode
 from staypositive.errors import DataError, InputError
 from staypositive.graph import KnowledgeGraph, Source, read_folder, read_triples, write_folder
-from staypositive.graph.knowledge_graph import encode
 
 AWKWARD = [
     "nan",
@@ -228,7 +228,7 @@ BAD = {
     "blank head": ("x.tsv", "a\tr\tb\n \tr\tb\n", 2, "the head is empty"),
     "blank relation": ("x.tsv", "a\t\u3000\tb\n", 1, "the relation is empty"),
     "blank tail": ("x.tsv", "a\tr\t  \t1\n", 1, "the tail is empty"),
-    "sign 0": ("x.tsv", "a\tr\tb\t1\na\tr\tb\t0\n", 2, "expected 1 or -1 in the fourth column, found '0'"),
+    "sign 0": ("x.tsv", "a\tr\tb\t1\na\tr\tb\t0\n", 2, "expected 1 or -1 in column 4, found '0'"),
     "sign +1": ("x.tsv", "a\tr\tb\t+1\n", 1, "found '+1'"),
     "sign with a space": ("x.tsv", "\na\tr\tb\t-1\na\tr\tb\t 1\n", 3, "found ' 1'"),
     "sign missing": ("x.tsv", "a\tr\tb\t\n", 1, "found ''"),
@@ -240,7 +240,7 @@ BAD = {
     "csv mixed widths": ("x.csv", "a,r,b\na,r,b,1\n", 2, "expected 3 columns as in the first row, found 4"),
     "csv empty label": ("x.csv", 'a,r,b\n"",r,b\n', 2, "the head is empty"),
     "csv blank label": ("x.csv", 'subject,predicate,object\n\na,r," "\n', 3, "the tail is empty"),
-    "csv bad sign": ("x.csv", "a,r,b,true\n", 1, "expected 1 or -1 in the fourth column, found 'true'"),
+    "csv bad sign": ("x.csv", "a,r,b,true\n", 1, "expected 1 or -1 in column 4, found 'true'"),
     "csv text behind quotes": ("x.csv", 'a,r,b\n\n"a"x,r,b\n', 3, "not valid CSV"),
     "csv open quote": ("x.csv", 'a,r,b\na,r,"b', 2, "not valid CSV"),
     "csv giant cell": ("x.csv", "a,r,b\na,r," + "b" * 200_000, 2, "not valid CSV"),
@@ -650,7 +650,7 @@ def test_train_negatives_are_refused(tmp_path, build):
 
 def test_write_folder_refuses_what_cannot_be_read_back(tmp_path, build):
     for label in (" ", "\ud800"):
-        with pytest.raises(InputError, match="blank or not text"):
+        with pytest.raises(InputError, match=r"row 1: the head is (empty|not text)"):
             write_folder(three_times((label, "r", "b")), tmp_path / "new")
     (tmp_path / "valid_negatives.txt").write_text("x\tr\ty\n", "utf-8")
     with pytest.raises(InputError, match=r"is not empty \(valid_negatives.txt"):

@@ -14,7 +14,7 @@ import pytest
 
 from staypositive.errors import DataError, InputError, SettingError, UnknownLabelError
 from staypositive.files import sha256_bytes, sha256_file, to_json
-from staypositive.graph import SPLITS, StreamedGraph, Vocabulary, ingest, load_graph, open_streamed
+from staypositive.graph import SPLITS, StreamedGraph, Vocabulary, ingest, load_graph, open_streamed, write_encoded
 from staypositive.graph.on_disk import encoding, parse_size, reading
 from staypositive.graph.on_disk.storage import GrowingArray, Job, Sizes, Spill, StoredArray, silent
 
@@ -385,6 +385,12 @@ def test_loading_by_folder_and_the_rest_in_memory(tmp_path: Path) -> None:
     assert graph.train.fact_weights is None
     assert graph.valid.first(2).tolist() == graph.valid.triples[:2].tolist()
     assert len(np.unique(graph.keys(graph.facts()))) == len(set(triples))
+
+
+def test_a_streamed_graph_as_one_encoded_file(tmp_path: Path) -> None:
+    graph = ingest(write(tmp_path / "x.tsv", draw(500, 40)), tmp_path / "out", memory=LEAST, hold_out=10)
+    write_encoded(tmp_path / "x.npz", graph)
+    assert decoded(load_graph(tmp_path / "x.npz")) == decoded(graph)
 
 
 def test_arrays_on_disk(tmp_path: Path) -> None:

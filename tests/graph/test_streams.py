@@ -69,7 +69,7 @@ def test_a_header_names_label_and_confidence(tmp_path: Path) -> None:
         ("a\tr\tb\t1\t0.5\na\tr\tb\t1\thigh\n", 3, "expected a number from 0 as confidence, found 'high'"),
         ("a\tr\tb\t1\t-1\n", 2, "expected a number from 0 as confidence, found '-1'"),
         ("a\tr\tb\t1\tnan\n", 2, "found 'nan'"),
-        ("a\tr\tb\t2\t1\n", 2, "expected 1 or -1 in the fourth column, found '2'"),
+        ("a\tr\tb\t2\t1\n", 2, "expected 1 or -1 in column 4, found '2'"),
         ("a\tr\t\t1\t1\na\tr\tb\t2\t1\n", 2, "the tail is empty"),
         ("a\tr\tb\t1\t1\na\tr\tb\t1\n", 3, "expected 5 columns as in the first row, found 4"),
     ],

@@ -73,7 +73,7 @@ def test_lists_that_are_no_triples() -> None:
             sp.load_graph([ROWS[0], row])
     with pytest.raises(DataError, match="row 2: the tail is missing"):
         sp.load_graph([ROWS[0], ("a", "r", None)])
-    with pytest.raises(InputError, match="the table has no rows"):
+    with pytest.raises(InputError, match="no triples here; expected a triple in each row"):
         sp.load_graph([])
 
 
@@ -124,7 +124,7 @@ def test_what_is_no_table_of_triples() -> None:
         sp.load_graph(np.zeros((2, 2), dtype=int))
     with pytest.raises(InputError, match="three columns or more, this one has 2"):
         sp.load_graph(FRAME[["head", "tail"]])
-    with pytest.raises(InputError, match="the table has no rows"):
+    with pytest.raises(InputError, match="no triples here; expected a triple in each row"):
         sp.load_graph(FRAME.iloc[:0])
     with pytest.raises(InputError, match="a int is neither a file"):
         sp.load_graph(3)

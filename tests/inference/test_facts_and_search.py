@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import staypositive as sp
-from staypositive.graph.knowledge_graph import encode
+from graphs import encode
 from staypositive.inference import FactIndex, LabelSearch
 
 

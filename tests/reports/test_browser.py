@@ -11,7 +11,7 @@ import pytest
 
 import staypositive as sp
 from browsing import PICTURES, open_browser
-from staypositive.graph.knowledge_graph import encode
+from graphs import encode
 from staypositive.reports import write_report
 
 pytestmark = pytest.mark.browser

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import staypositive as sp
 from conftest import planted_graph
+from graphs import encode
 from staypositive.cli import app
-from staypositive.graph.knowledge_graph import encode
 from staypositive.objectives import SecondMoment
 from staypositive.reports import render_report, write_report
 from staypositive.reports.entity_map import is_two_sided, main_roles, principal_plane

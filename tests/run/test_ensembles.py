@@ -11,8 +11,8 @@ import torch
 
 import staypositive as sp
 from conftest import planted_graph
+from graphs import encode
 from staypositive.errors import InputError, SettingError
-from staypositive.graph.knowledge_graph import encode
 from staypositive.inference.statistics import score_statistics
 from staypositive.reports import render_report
 from staypositive.run.ensembles import choose_weights, joined_model

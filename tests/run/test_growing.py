@@ -11,8 +11,8 @@ import torch
 
 import staypositive as sp
 from conftest import load_example, planted_graph
+from graphs import encode
 from staypositive.errors import InputError, SettingError
-from staypositive.graph.knowledge_graph import encode
 from staypositive.inference import discover
 from staypositive.inference.statistics import score_statistics
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import staypositive as sp
-from staypositive.graph.knowledge_graph import encode
+from graphs import encode
 
 HOSTILE = (
     "\x1b[31mred\x1b[0m", "\x1b]8;;http://x\x07link", "\x9b2J", "bell\x07", "back\x08\x08", "line\nfeed",

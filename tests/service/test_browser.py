@@ -12,8 +12,8 @@ import pytest
 
 import staypositive as sp
 from browsing import PICTURES, open_browser
+from graphs import encode
 from service.serving import serving
-from staypositive.graph.knowledge_graph import encode
 
 pytestmark = pytest.mark.browser
 pytest.importorskip("selenium.webdriver")

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 import staypositive as sp
+from graphs import encode
 from service.serving import asking
-from staypositive.graph.knowledge_graph import encode
 
 ASSETS = Path(sp.__file__).parent / "service" / "assets"
 EVIL = '<img src=x onerror="alert(1)">'

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,13 @@ from staypositive.training import build_engine, train
 SMALL: dict[str, Any] = {
     "model": "distmult", "dim": 8, "batch_size": 256, "validate_every": 2, "device": "cpu", "learning_rate": 0.5,
 }  # fmt: skip
+
+
+class Outline(World):
+    """One of several processes, that talks to no other."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size, self.device = rank, size, torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +85,13 @@ def test_processes_draw_the_start_of_one(
     settings = make_settings(model=model, dim=6, seed=3)
     whole = new_model(planted, settings)
     for rank in range(3):
-        stub: Any = SimpleNamespace(rank=rank, size=3, device=torch.device("cpu"))
+        stub = Outline(rank, 3)
         own = shard_model(planted, settings, stub)
         assert torch.equal(own.entities, whole.entities[rank::3])
         assert torch.equal(own.relations, whole.relations)
         assert len(own.entities) == rows.rows_of(rank, 3, own.n_entities)
     with pytest.raises(SettingError, match="41 processes cannot share 40 entities"):
-        shard_model(planted, settings, SimpleNamespace(rank=0, size=41, device=torch.device("cpu")))  # type: ignore[arg-type]
+        shard_model(planted, settings, Outline(0, 41))
 
 
 @pytest.mark.parametrize(

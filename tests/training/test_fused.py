@@ -19,8 +19,8 @@ from conftest import planted_graph
 from staypositive.errors import SettingError
 from staypositive.models import MODELS, TABLES, BilinearModel, Table, build_model
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll, StayPositive
-from staypositive.training import KINDS, AdaGrad, Adam, Engine, TrainingTask, choose
-from staypositive.training.fused_gpu import PackedRun, PackedRuns
+from staypositive.training import KINDS, AdaGrad, Adam, Engine, TrainingTask, build_engine, choose
+from staypositive.training.fused_gpu import FusedGpuEngine
 from staypositive.training.optimisers import round_at_random, rounding_bits
 from stepping import engine_of, epoch
 
@@ -133,7 +133,7 @@ def test_rounding_at_random_keeps_the_mean() -> None:
 @pytest.mark.usefixtures("interpreter")
 @pytest.mark.parametrize("baseline", [False, True])
 def test_a_pack_gives_what_each_run_gives_alone(baseline: bool) -> None:
-    def member(number: int) -> PackedRun:
+    def member(number: int) -> TrainingTask:
         objective = (
             NegativeSampling(negatives=2, l2=0.1 * number + 0.01)
             if baseline
@@ -143,18 +143,18 @@ def test_a_pack_gives_what_each_run_gives_alone(baseline: bool) -> None:
         model = build_model("simple", 30, 4, 8, bound=bound, prior_score=-number, dropout=0.4 * (number % 2))
         model.initialise(torch.Generator().manual_seed(number))
         tables = {"entities": model.entities.data, "relations": model.relations.data}
-        return PackedRun(model, objective, AdaGrad(tables, 0.05 * (1 + number)), seed=number // 2)
+        return TrainingTask(model, objective, AdaGrad(tables, 0.05 * (1 + number)), FACTS, 40, seed=number // 2)
 
-    pack = PackedRuns([member(number) for number in range(4)], FACTS, 40)
+    pack = FusedGpuEngine([member(number) for number in range(4)])
     pack.run_epoch()
-    left = pack.members[2]
-    kept = left.model.entities.detach().clone()
+    left = pack.models[2]
+    kept = left.entities.detach().clone()
     pack.keep([0, 1, 3])
-    pack.run_epoch()
-    assert torch.equal(left.model.entities, kept)
-    for number, packed, terms in zip((0, 1, 3), pack.members, pack.terms(), strict=True):
+    found = pack.run_epoch()
+    assert torch.equal(left.entities, kept)
+    for number, packed, terms in zip((0, 1, 3), pack.tasks, found, strict=True):
         alone = member(number)
-        engine = engine_of("autograd", alone.model, alone.objective, alone.optimiser, FACTS, 40, alone.seed)
+        engine = build_engine("autograd", alone)
         engine.run_epoch()
         expected = epoch(engine)
         assert {name: float(v) for name, v in terms.items()} == pytest.approx(
@@ -172,11 +172,11 @@ def test_warming_up_trains_nothing(objective: str) -> None:
     wanted = {**SCOPES, **BASELINES}[objective]
     fresh, warm = make("fused-gpu", "simple", wanted), make("fused-gpu", "simple", wanted)
     before = warm.model.entities.detach().clone()
-    warm.pack._warm_up(len(FACTS))
+    warm._warm_up(len(FACTS))
     assert torch.equal(warm.model.entities, before)
     assert {k: float(v) for k, v in epoch(warm).items()} == {k: float(v) for k, v in epoch(fresh).items()}
     assert torch.equal(warm.model.entities, fresh.model.entities)
-    assert torch.equal(warm.pack.squares["relations"], fresh.pack.squares["relations"])
+    assert torch.equal(warm.squares["relations"], fresh.squares["relations"])
 
 
 @pytest.mark.usefixtures("interpreter")
@@ -185,9 +185,9 @@ def test_a_pack_refuses_runs_of_other_shapes() -> None:
     for dim in (4, 8):
         model = build_model("distmult", 30, 4, dim)
         tables = {"entities": model.entities.data, "relations": model.relations.data}
-        members.append(PackedRun(model, StayPositive(), AdaGrad(tables, 0.1), 0))
+        members.append(TrainingTask(model, StayPositive(), AdaGrad(tables, 0.1), FACTS, 40, 0))
     with pytest.raises(SettingError, match="must be alike"):
-        PackedRuns(members, FACTS, 40)
+        FusedGpuEngine(members)
 
 
 @pytest.mark.usefixtures("interpreter")

@@ -7,10 +7,10 @@ import torch
 
 from staypositive.models import TABLES, build_model
 from staypositive.objectives import NegativeSampling, Objective, OneVsAll, SecondMoment, StayPositive
-from staypositive.training import AdaGrad, Engine
+from staypositive.training import AdaGrad, Engine, TrainingTask, build_engine
 from staypositive.training.captured import CapturedEngine
-from staypositive.training.fused_gpu import PackedRun, PackedRuns
-from stepping import engine_of, epoch
+from staypositive.training.fused_gpu import FusedGpuEngine
+from stepping import epoch
 
 pytestmark = [
     pytest.mark.gpu,
@@ -30,17 +30,18 @@ def draw_facts() -> torch.Tensor:
     return torch.stack([torch.randint(n, (5000,), generator=draw) for n in (900, 7, 900)], dim=1).cuda()
 
 
-def member(name: str, objective: Objective, dim: int, number: int = 0, **extra: object) -> PackedRun:
+def member(name: str, objective: Objective, dim: int, number: int = 0, **extra: object) -> TrainingTask:
     dtype, rowwise = extra.get("dtype", torch.float32), bool(extra.get("rowwise"))
     model = build_model(name, 900, 7, dim, bound=objective.defaults.bound, dropout=0.4, prior_score=-0.5 * number)
     model.initialise(torch.Generator().manual_seed(number))
     model = model.cuda().to(dtype)
     tables = {"entities": model.entities.data, "relations": model.relations.data}
-    return PackedRun(model, objective, AdaGrad(tables, 0.1, rowwise=rowwise), 3 + number // 2)
+    adagrad = AdaGrad(tables, 0.1, rowwise=rowwise)
+    return TrainingTask(model, objective, adagrad, draw_facts(), 700, 3 + number // 2)
 
 
-def build(kind: str, made: PackedRun, products: str = "highest") -> Engine:
-    engine = engine_of(kind, made.model, made.objective, made.optimiser, draw_facts(), 700, made.seed)
+def build(kind: str, made: TrainingTask, products: str = "highest") -> Engine:
+    engine = build_engine(kind, made)
     if isinstance(engine, CapturedEngine):
         engine.products = products
     return engine
@@ -82,12 +83,12 @@ def test_gpu_with_rows_in_16_bits(dim: int) -> None:
 @pytest.mark.parametrize("objective", ["batch", "negatives-l2"])
 def test_gpu_packs_runs(objective: str) -> None:
     wanted = OBJECTIVES[objective]
-    pack = PackedRuns([member("simple", wanted, 50, number) for number in range(5)], draw_facts(), 700)
+    pack = FusedGpuEngine([member("simple", wanted, 50, number) for number in range(5)])
     pack.run_epoch(), pack.run_epoch()
-    for number, packed in enumerate(pack.members):
+    for number, packed in enumerate(pack.models):
         alone = build("autograd", member("simple", wanted, 50, number))
         alone.run_epoch(), alone.run_epoch()
-        torch.testing.assert_close(packed.model.entities, alone.model.entities, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(packed.entities, alone.model.entities, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("objective", [OneVsAll(l2=0.1), StayPositive(scope="all")], ids=lambda o: o.name)

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 import staypositive as sp
 from conftest import planted_graph
+from graphs import encode
 from staypositive.cli import app
-from staypositive.graph.knowledge_graph import encode
 from staypositive.training import EpochRecord
 from staypositive.tuning import Range, Space, tune, write_best, write_study_page
 from staypositive.tuning.search import _Reporting, alone

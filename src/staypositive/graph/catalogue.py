@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from staypositive.errors import DownloadError, InputError
-from staypositive.files import sha256_file
+from staypositive.files import cache_folder, sha256_file
 from staypositive.graph.encoded import cached
 from staypositive.graph.folders import read_folder, read_splits
 from staypositive.graph.knowledge_graph import KnowledgeGraph
@@ -20,7 +20,6 @@ from staypositive.graph.readers import TableOptions
 from staypositive.toml import parse_toml
 
 MIRROR_VARIABLE = "STAYPOSITIVE_MIRROR"
-CACHE_VARIABLE = "STAYPOSITIVE_CACHE"
 
 
 @dataclass(frozen=True)
@@ -95,12 +94,6 @@ class Dataset:
     def folder(self) -> str:
         """The folder of the files in the cache and in a mirror: the last part of the address."""
         return self.address.rsplit("/", 1)[-1]
-
-
-def cache_folder() -> Path:
-    import pooch
-
-    return Path(os.environ.get(CACHE_VARIABLE) or pooch.os_cache("staypositive"))
 
 
 def find_dataset(name: str) -> Dataset:

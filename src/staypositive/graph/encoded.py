@@ -1,7 +1,7 @@
 """A cache of encoded graphs: parsing text takes longer than reading numbers. No pickle: plain arrays and JSON.
 
 An entry is named by what it was made from (the files' hashes and this format), so it is never out of date. A file
-states the SHA-256 of what it holds; an entry that does not have it is made anew, and that is said.
+states the graph's fingerprint; an entry that does not have it is made anew, and that is said.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ import io
 import json
 import logging
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError
 from staypositive.files import sha256_bytes, write_atomic
@@ -24,7 +22,7 @@ from staypositive.graph.knowledge_graph import KnowledgeGraph
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 
 
 def cached(folder: Path, made_from: list[str], make: Callable[[], KnowledgeGraph]) -> KnowledgeGraph:
@@ -46,9 +44,11 @@ def write_encoded(path: Path, graph: KnowledgeGraph) -> None:
     about = {
         "name": graph.name, "entities": graph.entities.labels, "relations": graph.relations.labels,
         "sources": [vars(source) for source in graph.sources], "notes": graph.notes,
+        "fingerprint": graph.contents_sha256(),  # a streamed graph's own is of its files
     }  # fmt: skip
     stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, **sealed({"about": _encoded(json.dumps(about)), **graph.arrays()}))
+    written = np.frombuffer(json.dumps(about).encode("utf-8"), dtype=np.uint8)
+    np.savez(stream, allow_pickle=False, about=written, **graph.arrays())
     write_atomic(path, stream.getvalue())
 
 
@@ -65,32 +65,15 @@ def read_encoded(path: Path) -> KnowledgeGraph:
         raise DataError(f"not an encoded graph: {error or type(error).__name__}", path) from error
 
 
-def sealed(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {**arrays, "sha256": _encoded(_digest(arrays))}
-
-
 def _read(path: Path) -> KnowledgeGraph:
     data = path.read_bytes()
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
             raise InputError("its arrays are packed, which ours are not: a few bytes could unpack to any size")
     with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-        arrays = dict(stored)
-        if arrays.pop("sha256").tobytes() != _digest(arrays).encode():
-            raise ValueError("its contents do not have the hash that it states")
-        about = json.loads(arrays["about"].tobytes())
+        about = json.loads(stored["about"].tobytes())
         labels = about["entities"], about["relations"]
-        return KnowledgeGraph.from_arrays(about["name"], labels, arrays, about["sources"], about["notes"])
-
-
-def _encoded(text: str) -> NDArray[np.uint8]:
-    return np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
-
-
-def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return the SHA-256 of named arrays: of each one's hash, type and shape, by name."""
-    parts = {
-        name: [sha256_bytes(np.ascontiguousarray(array).tobytes()), array.dtype.str, array.shape]
-        for name, array in arrays.items()
-    }
-    return sha256_bytes(json.dumps(parts, sort_keys=True).encode())
+        graph = KnowledgeGraph.from_arrays(about["name"], labels, stored, about["sources"], about["notes"])
+    if graph.contents_sha256() != about["fingerprint"]:
+        raise ValueError("its contents do not have the hash that it states")
+    return graph

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError
-from staypositive.graph.labelled import Columns as Columns
-from staypositive.graph.labelled import LabelledTriples, as_text, from_columns
+from staypositive.graph.labelled import LabelledTriples, as_text
 from staypositive.graph.labelled import Source as Source
 from staypositive.graph.vocabulary import Vocabulary as Vocabulary
 
@@ -159,6 +158,9 @@ class KnowledgeGraph:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of what the graph says (labels and splits), whatever the files' layout was."""
+        return self.contents_sha256()
+
+    def contents_sha256(self) -> str:
         digest = hashlib.sha256()
         for vocabulary in (self.entities, self.relations):
             digest.update(json.dumps(vocabulary.labels).encode("utf-8") + b"\n")
@@ -212,13 +214,6 @@ class KnowledgeGraph:
         rows = self._sizes() | {"first fact": html.escape(example)}
         cells = "".join(f"<tr><th>{what}</th><td>{value}</td></tr>" for what, value in rows.items())
         return f"<table><caption>{html.escape(self.name)}</caption>{cells}</table>"
-
-
-def encode(
-    name: str, columns: Mapping[str, Columns], labels: Mapping[str, NDArray[np.int8] | None],
-    sources: Sequence[Source] = (),
-) -> KnowledgeGraph:  # fmt: skip
-    return assemble(name, {split: from_columns(part, labels.get(split)) for split, part in columns.items()}, sources)
 
 
 def assemble(

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from staypositive.errors import DataError
 from staypositive.files import sha256_bytes
-from staypositive.graph.vocabulary import is_label
+from staypositive.graph.vocabulary import are_labels
 
 Columns = tuple[Sequence[str], Sequence[str], Sequence[str]]
 """Heads, relations and tails of labelled triples, in parallel."""
 Signs = NDArray[np.int8]
 Weights = NDArray[np.float32]
 ROLES = ("head", "relation", "tail")
+EXPECTED = {"line": "; expected `head<TAB>relation<TAB>tail` on each line", "row": "; expected a triple in each row"}
 SKIP_HINT = "; --skip-blank (skip_blank=True) leaves such rows out"
 
 
@@ -101,7 +102,7 @@ class LabelledTriples:
 
 
 class Encoder:
-    """Gathers rows piece by piece; only numbers and distinct labels are kept."""
+    """Gathers rows piece by piece, and refuses labels that are none; only numbers and distinct labels are kept."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -114,8 +115,26 @@ class Encoder:
     def add(
         self, columns: Columns, lines: Sequence[int], signs: Signs | None = None, weights: Weights | None = None
     ) -> None:
-        vocabularies = (self.entities, self.relations, self.entities)
-        ids = np.column_stack([_numbers(own, known) for own, known in zip(columns, vocabularies, strict=True)])
+        self.keep(self.number(columns, lines), lines, signs, weights)
+
+    def number(self, columns: Columns, lines: Sequence[int]) -> NDArray[np.int32]:
+        """Return the ids of some rows' labels, shape (n, 3); new ones get the next."""
+        ids, vocabularies = [], (self.entities, self.relations, self.entities)
+        for role, labels, known in zip(ROLES, columns, vocabularies, strict=True):
+            new = [label for label in dict.fromkeys(labels) if label not in known]
+            if not are_labels(new):
+                row, wrong = next((row, label) for row, label in enumerate(labels) if not are_labels([label]))
+                hint = "" if self.place.unit == "statement" else SKIP_HINT
+                is_blank = isinstance(wrong, str) and not wrong.strip()
+                what = f"is empty{hint}" if is_blank else f"is not text: {wrong!r}"
+                raise self.place.error(f"the {role} {what}", int(lines[row]))
+            known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+            ids.append(np.fromiter(map(known.__getitem__, labels), dtype=np.int32, count=len(labels)))
+        return np.column_stack(ids)
+
+    def keep(
+        self, ids: NDArray[np.int32], lines: Sequence[int], signs: Signs | None = None, weights: Weights | None = None
+    ) -> None:
         for kept, piece, dtype in zip(self._pieces, (ids, signs, weights), ("i4", "i1", "f4"), strict=True):
             if piece is not None:
                 kept.append(np.asarray(piece, dtype=dtype))
@@ -128,35 +147,18 @@ class Encoder:
 
     def finish(self, name: str, sha256: str = "", notes: Sequence[str] = ()) -> LabelledTriples:
         """Return all rows; what has no hash, not being a file, gets that of its labels and numbers."""
+        if not self.rows:
+            why = f" ({'; '.join(notes)})" if notes else EXPECTED.get(self.place.unit, "")
+            raise self.place.error(f"no triples here{why}")
         if not sha256:
-            text = "\n".join([*self.entities, "", *self.relations]).encode("utf-8", "surrogatepass")
+            text = "\n".join([*self.entities, "", *self.relations]).encode("utf-8")
             sha256 = sha256_bytes(text + b"".join(piece.tobytes() for pieces in self._pieces for piece in pieces))
         source = Source(name, sha256, self.rows)
-        ids, signs, weights = (np.concatenate(pieces) if pieces else None for pieces in self._pieces)
-        ids = np.empty((0, 3), dtype=np.int32) if ids is None else ids
+        ids = np.concatenate(self._pieces[0])
+        signs, weights = (np.concatenate(pieces) if pieces else None for pieces in self._pieces[1:])
         lines: Sequence[int] = self._lines[0] if len(self._lines) == 1 else [n for part in self._lines for n in part]
         labels = list(self.entities), list(self.relations)
         return LabelledTriples(ids, *labels, source, lines, self.place, signs, weights, tuple(notes))
-
-
-def _numbers(labels: Sequence[str], ids: dict[str, int]) -> NDArray[np.int32]:
-    for label in dict.fromkeys(labels):
-        ids.setdefault(label, len(ids))
-    return np.fromiter(map(ids.__getitem__, labels), dtype=np.int32, count=len(labels))
-
-
-def require_labels(found: LabelledTriples) -> LabelledTriples:
-    """Refuse a label that is blank or no text; the error names the first of its rows."""
-    vocabularies = (found.entities, found.relations)
-    wrong = [[number for number, label in enumerate(labels) if not is_label(label)] for labels in vocabularies]
-    if any(wrong):
-        is_wrong = np.column_stack([np.isin(found.ids[:, i], wrong[i % 2]) for i in range(3)])
-        row, column = np.argwhere(is_wrong)[0].tolist()
-        label = vocabularies[column % 2][found.ids[row, column]]
-        hint = "" if found.place.unit == "statement" else SKIP_HINT
-        what = f"is not text: {label!r}" if label.strip() else f"is empty{hint}"
-        raise found.error(f"the {ROLES[column]} {what}", row)
-    return found
 
 
 def require_facts(part: LabelledTriples) -> None:
@@ -164,9 +166,3 @@ def require_facts(part: LabelledTriples) -> None:
         first = int(np.argmax(part.signs < 0))
         triple = " ".join(part.triple(first))
         raise part.error(f"training uses facts alone, but `{triple}` is labelled -1; move it to valid or test", first)
-
-
-def from_columns(columns: Columns, signs: Signs | None = None, weights: Weights | None = None) -> LabelledTriples:
-    encoder = Encoder(Place(unit="row"))
-    encoder.add(columns, range(1, len(columns[0]) + 1), signs, weights)
-    return encoder.finish("facts given by label")

@@ -70,7 +70,7 @@ def load_graph(
     try:
         if load is None:
             own, whole = _without_splits(source, options, terms)
-            load = partial(split_triples, name or own, whole, None, DEFAULT_SPLIT if split is None else split, seed)
+            load = partial(split_triples, name or own, whole, DEFAULT_SPLIT if split is None else split, seed)
         graph = load()
     except DataError as error:
         if error.path is None and isinstance(source, str | os.PathLike):

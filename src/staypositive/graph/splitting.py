@@ -10,25 +10,19 @@ from numpy.typing import NDArray
 
 from staypositive.errors import SettingError
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, assemble
-from staypositive.graph.labelled import Columns, LabelledTriples, Source, from_columns
+from staypositive.graph.labelled import LabelledTriples
 
 DEFAULT_SPLIT = (0.8, 0.1, 0.1)
 
 
 def split_triples(
-    name: str,
-    triples: LabelledTriples | Columns,
-    signs: NDArray[np.int8] | None = None,
-    ratios: Sequence[float] = DEFAULT_SPLIT,
-    seed: int = 0,
-    sources: Sequence[Source] | None = None,
+    name: str, stated: LabelledTriples, ratios: Sequence[float] = DEFAULT_SPLIT, seed: int = 0
 ) -> KnowledgeGraph:
-    """Split triples at random by `ratios`; `signs` are those of triples given as columns of labels.
+    """Split triples at random by `ratios`.
 
     A fact that is the first to mention an entity or a relation goes to train, so nothing is unseen there; copies of
     one triple stay together, so nothing leaks. Triples labelled -1 are shared out between valid and test.
     """
-    stated = triples if isinstance(triples, LabelledTriples) else from_columns(triples, signs)
     shares = _checked(ratios)
     if seed < 0:
         raise SettingError(f"a seed is a whole number from 0, got {seed}")
@@ -41,7 +35,7 @@ def split_triples(
     place[~true] = _place_negatives(copies[~true], shares, draw)
     parts = {split: stated.take(place == number) for number, split in enumerate(SPLITS)}
     parts["train"] = dataclasses.replace(parts["train"], signs=None)
-    return assemble(name, parts, [stated.source] if sources is None else sources, stated.remarks)
+    return assemble(name, parts, [stated.source], stated.remarks)
 
 
 def _checked(ratios: Sequence[float]) -> NDArray[np.float64]:

@@ -22,7 +22,9 @@ class Vocabulary(Sequence[str]):
     def __init__(self, kind: str, labels: Iterable[str]) -> None:
         self.kind = kind
         self.labels = tuple(labels)
-        _require_text(kind, self.labels)
+        if not are_labels(self.labels):
+            wrong = next(label for label in self.labels if not are_labels([label]))
+            raise InputError(f"the {kind} label {wrong!r} is blank or not text")
         self._ids = {label: i for i, label in enumerate(self.labels)}
         if len(self._ids) != len(self.labels):
             raise InputError(f"the {kind} labels are not distinct")
@@ -94,18 +96,13 @@ class _Spelling:
         return [self.labels[known] for known in dict.fromkeys([*close[:1], *begins[:2], *close, *begins])][:most]
 
 
-def _require_text(kind: str, labels: Sequence[str]) -> None:
-    """Refuse labels that no file, page or answer could carry; all at once first, since there may be millions."""
+def are_labels(labels: Sequence[str]) -> bool:
+    """Return whether all are text with something in it, which files, pages and answers can carry.
+
+    Half of a surrogate pair is no text. All are looked at together, since there may be millions.
+    """
     try:
         "".join(labels).encode("utf-8")
-        is_good = all(map(str.strip, labels))
+        return all(map(str.strip, labels))
     except (TypeError, UnicodeEncodeError):
-        is_good = False
-    if not is_good:
-        wrong = next(label for label in labels if not is_label(label))
-        raise InputError(f"the {kind} label {wrong!r} is blank or not text")
-
-
-def is_label(label: object) -> bool:
-    """Return whether a label is text with something in it; half of a surrogate pair is not."""
-    return isinstance(label, str) and bool(label.strip()) and not any("\ud800" <= each <= "\udfff" for each in label)
+        return False

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from staypositive.errors import InputError
+from staypositive.errors import InputError, import_optional
 from staypositive.files import write_atomic
 from staypositive.models import BilinearModel
 from staypositive.probability import Beta, Calibrator, Isotonic, Platt, Temperature
@@ -58,10 +58,7 @@ def export_onnx(run: Run, path: str | os.PathLike[str]) -> Path:
     of scores (platt, temperature, beta, isotonic), or σ(score + ψ) without a calibrator; with one that looks at the
     null distribution there is only `score`.
     """
-    try:
-        import onnx
-    except ModuleNotFoundError:
-        raise InputError("ONNX needs onnx: pip install 'staypositive[onnx]'") from None
+    onnx = import_optional("onnx", "ONNX", "onnx")
     path = Path(path)
     tables = [frame.to_numpy() for frame in run.embeddings.values()]
     if sum(table.nbytes for table in tables) > MOST_BYTES:
@@ -122,8 +119,7 @@ def _probability(calibrator: Calibrator | None) -> Graph | None:
 
 def _interpolated(knots: NDArray[np.float64], values: NDArray[np.float64]) -> Graph:
     """Return a piecewise linear map: its first value, and of each piece's rise the share the logit has passed."""
-    if len(knots) < 2:
-        return "  nothing = Mul (logit, zero)  probability = Add (nothing, value)", {"zero": 0.0, "value": values[0]}
+    knots, values = np.append(knots, knots[-1] + 1), np.append(values, values[-1])  # one knot alone makes no piece
     nodes = """
   column = Unsqueeze (logit, last)    beyond = Sub (column, knots)    shares = Div (beyond, widths)
   passed = Clip (shares, zero, one)   risen = MatMul (passed, rises)  probability = Add (risen, first)"""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from staypositive.errors import InputError, SettingError
+from staypositive.errors import InputError, SettingError, import_optional
 from staypositive.files import open_plain
 from staypositive.training import Callback, EpochRecord, TrainingResult
 
@@ -84,10 +84,7 @@ class TensorBoard(Tracker):
 
     def __init__(self, where: str, about: Facts) -> None:
         super().__init__(where, about)
-        try:
-            import tensorboard  # noqa: F401
-        except ImportError:
-            raise InputError("this tracker needs tensorboard: pip install 'staypositive[track]'") from None
+        import_optional("tensorboard", "this tracker", "track")
 
     def open(self, epochs: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -112,11 +109,8 @@ class MLflow(Tracker):
     def __init__(self, where: str, about: Facts) -> None:
         super().__init__(where, about)
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        try:
-            from mlflow.tracking import MlflowClient
-        except ImportError:
-            raise InputError("this tracker needs mlflow: pip install 'staypositive[track]'") from None
-        self._client: Any = self._tried(lambda: MlflowClient(tracking_uri=where))
+        client = import_optional("mlflow.tracking", "this tracker", "track").MlflowClient
+        self._client: Any = self._tried(lambda: client(tracking_uri=where))
 
     def open(self, epochs: int) -> None:
         from mlflow.entities import Param

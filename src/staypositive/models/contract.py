@@ -121,7 +121,7 @@ class BilinearModel(nn.Module, ABC):
         return self.dim
 
     def bounded(self, weights: Tensor) -> Tensor:
-        rows = weights.float() if weights.dtype == torch.bfloat16 else weights  # kept in 16 bits, computed in 32
+        rows = wide(weights)
         return torch.tanh(rows) if self.bound == "tanh" else rows
 
     def unbounded(self, rows: Tensor) -> Tensor:
@@ -222,6 +222,11 @@ class BilinearModel(nn.Module, ABC):
         """Return the mean of φ over all |E|²|R| triples, without enumerating them."""
         entities, relations = self.entity_rows().mean(0), self.relation_rows().mean(0)
         return self.score_rows(entities, relations, entities)
+
+
+def wide(rows: Tensor) -> Tensor:
+    """Return rows in 32 bits where they are kept in 16."""
+    return rows.float() if rows.dtype == torch.bfloat16 else rows
 
 
 @torch.no_grad()

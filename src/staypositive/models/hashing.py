@@ -35,13 +35,8 @@ def mix_all(values: Tensor) -> Tensor:
     return values ^ (values >> 16)
 
 
-def step_key(seed: int, step: int) -> int:
-    """Return what decides all that one step draws."""
-    return mix(mix(seed) + step)
-
-
 def step_keys(seed: int, first: int, count: int, device: torch.device) -> Tensor:
-    """Return the keys of `count` steps from the `first` on, shape (count,)."""
+    """Return what decides all that each of `count` steps from the `first` on draws, shape (count,)."""
     return mix_all(torch.arange(first, first + count, device=device) + mix(seed))
 
 

@@ -47,10 +47,6 @@ class NegativeSampling(Objective):
         """L2 acts on every row."""
         return Statistic.ROWS if self.l2 else Statistic.NONE
 
-    @property
-    def touches_all_rows(self) -> bool:
-        return self.l2 > 0
-
     def logistic_form(self, batches: int) -> LogisticForm:
         return LogisticForm(decay=self.l2 / batches)
 

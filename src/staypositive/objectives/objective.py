@@ -146,7 +146,7 @@ class Objective(ABC):
     @property
     def touches_all_rows(self) -> bool:
         """Whether a step needs every row of both tables, rather than the examples' rows."""
-        return False
+        return self.statistic is Statistic.ROWS
 
     @property
     def spread_interval(self) -> int:

@@ -32,7 +32,6 @@ class OneVsAll(Objective):
     averages: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = False
     statistic = Statistic.ROWS  # every entity is a candidate
-    touches_all_rows = True
     search_space: ClassVar[dict[str, Any]] = {
         "learning_rate": {"low": 0.03, "high": 1.0, "log": True},
         "n3": {"low": 1e-4, "high": 0.1, "log": True},

@@ -22,15 +22,11 @@ class Statistic(Enum):
     """Every row."""
 
     def of(self, rows: Tensor) -> Tensor:
-        """Return what rows, shape (n, width), add to S or G; shape (0,) where nothing is added up."""
-        if self is Statistic.NONE:
-            return rows.new_zeros(0)
+        """Return what rows, shape (n, width), add to S or G."""
         return rows.sum(0) if self is Statistic.SUM else rows.T @ rows
 
     def spread(self, rows: Tensor, gradient: Tensor) -> Tensor:
         """Return what a gradient of S or G means for each row that it is made of, shape (n, width)."""
-        if self is Statistic.NONE:
-            return torch.zeros_like(rows)
         return gradient.expand_as(rows) if self is Statistic.SUM else spread(rows, gradient)
 
 

@@ -35,12 +35,13 @@ def discover_sharded(
     scorer = predictor.scorer
     for relation in range(len(graph.relations)) if relations is None else relations:
         heads, tails, loops = pairs_of(graph, relation, all_pairs, world.device)
-        own = tails[tails % world.size == world.rank]
+        mine, places_of_own = world.own(tails)
+        own = tails[mine]
         best = Discovery.nothing(relation)
         for part in heads.split(max(1, piece * world.size // max(1, len(tails)))) if len(tails) else ():
             with evaluating(model):
                 queries = ask_everywhere(world, scorer, part, torch.full_like(part, relation), True)
-                scores = queries @ scorer.entity_rows[own // world.size].T
+                scores = queries @ scorer.entity_rows[places_of_own].T
             logits, points, places = likely_by_score(predictor, scores, min_probability, prior)
             rows, columns = np.divmod(places, max(1, len(own)))
             ids = part.cpu().numpy()[rows], np.full(len(rows), relation), own.cpu().numpy()[columns]

@@ -69,11 +69,7 @@ class ShardedRun:
     def fits(self) -> bool:
         """Whether the whole table, and a copy of it, fit in the memory that process 0 has free."""
         needed = 2 * self.model.n_entities * self.model.entities[:1].nbytes
-        own = needed < free_memory() if self.world.rank == 0 else True
-        return (
-            int(self.world.all_reduce("gather", torch.tensor([not own], dtype=torch.int64).to(self.world.device)))
-            == 0
-        )
+        return bool(self.world.from_first([needed < free_memory()])[0])
 
     def whole(self) -> Run | None:
         """Return the ordinary run to process 0, and None to the others."""
@@ -151,9 +147,8 @@ def shard_model(graph: KnowledgeGraph, settings: Settings, world: World) -> Bili
         for first in range(0, model.n_entities, PIECE):
             piece = table.new_empty(min(PIECE, model.n_entities - first), width)
             draw_uniform(piece, limit, generator)
-            ids = torch.arange(first, first + len(piece))
-            own = ids % world.size == world.rank
-            table.data[ids[own] // world.size] = piece[own]
+            mine, places = world.own(torch.arange(first, first + len(piece)))
+            table.data[places] = piece[mine]
 
     wanted = settings.objective.defaults.init_scale if settings.init_scale is None else settings.init_scale
     model.initialise(torch.Generator().manual_seed(settings.seed), wanted, draw)

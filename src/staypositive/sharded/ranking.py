@@ -37,17 +37,15 @@ def rank_sharded(
         heads, relations, tails = chunk.unbind(1)
         given, targets = (heads, tails) if is_tail else (tails, heads)
         scores = ask_everywhere(world, scorer, given, relations, is_tail) @ columns
-        mine = targets % world.size == world.rank
         aims = scores.new_zeros(len(chunk))
-        aims[mine] = scores[mine, targets[mine] // world.size]
+        mine, columns_of_mine = world.own(targets)
+        aims[mine] = scores[mine, columns_of_mine]
         aims = world.all_reduce("ranking", aims)
         places, others = answers
-        held = others % world.size == world.rank
+        held, columns_held = world.own(others)
         places, others = places[held], others[held]
-        return world.all_reduce(
-            "ranking",
-            count_ranks(scores, aims[:, None], places, others // world.size, others != targets[places]),
-        )
+        counts = count_ranks(scores, aims[:, None], places, columns_held, others != targets[places])
+        return world.all_reduce("ranking", counts)
 
     with evaluating(model):
         task = RankingTask(facts, known, model.n_entities, own_rows.device, memory * world.size)
@@ -71,9 +69,9 @@ def rank_sampled_sharded(
     def score(piece: Tensor, ids: Tensor, is_tail: bool) -> Tensor:
         heads, relations, tails = piece.unbind(1)
         queries = ask_everywhere(world, scorer, heads if is_tail else tails, relations, is_tail)
-        mine = ids % world.size == world.rank
+        mine, places = world.own(ids)
         scores = queries.new_zeros(ids.shape)
-        scores[mine] = (queries[mine.nonzero()[:, 0]] * own_rows[ids[mine] // world.size]).sum(1)
+        scores[mine] = (queries[mine.nonzero()[:, 0]] * own_rows[places]).sum(1)
         return world.all_reduce("ranking", scores)
 
     with evaluating(model):

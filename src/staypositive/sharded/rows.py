@@ -1,8 +1,4 @@
-"""Where entity rows live, and how a process comes by those of others.
-
-Rows are dealt like cards: entity e lives with process e mod N, at place e div N. Ids follow first use, so that the
-frequent entities come first; contiguous ranges would leave most of the work to process 0.
-"""
+"""How many entity rows a process has, and how it comes by those of others (see `training.sharded_store`)."""
 
 from __future__ import annotations
 
@@ -27,8 +23,8 @@ def rows_of(process: int, processes: int, n_entities: int) -> int:
 def fetch_everywhere(world: World, table: Tensor, ids: Tensor) -> Tensor:
     """Return the rows of entities to every process alike, given the same ids: what asks every process a question."""
     rows = table.new_zeros(len(ids), table.shape[1])
-    own = ids % world.size == world.rank
-    rows[own] = table[ids[own] // world.size]
+    mine, places = world.own(ids)
+    rows[mine] = table[places]
     return world.all_reduce("ranking", rows)
 
 

@@ -2,7 +2,7 @@
 
 from staypositive.training.device import resolve_device
 from staypositive.training.engine import AutogradStep, Engine, Step, SteppedEngine
-from staypositive.training.engines import ENGINES, KINDS, TrainingTask, build_engine, build_pack, choose
+from staypositive.training.engines import ENGINES, KINDS, build_engine, build_pack, choose
 from staypositive.training.facts import FactsInMemory, FactStream, can_stream
 from staypositive.training.loop import (
     MONITORS,
@@ -31,6 +31,7 @@ from staypositive.training.sharded_store import RowExchange, ShardedRows, Share
 from staypositive.training.state import State, copy_into, under, within
 from staypositive.training.stopping import StopSignals
 from staypositive.training.stores import RowStore
+from staypositive.training.task import TrainingTask
 from staypositive.training.world import World, is_first, is_launched, open_world, own_device, restarts
 
 __all__ = [

@@ -29,10 +29,8 @@ class CapturedEngine(SteppedEngine):
     key: Tensor
     totals: Terms
 
-    def __init__(
-        self, name: str, step: AutogradStep, facts: FactsInMemory, batch_size: int, seed: int, products: str = "high"
-    ) -> None:
-        super().__init__(name, step, facts, batch_size, seed)
+    def __init__(self, name: str, step: AutogradStep, products: str) -> None:
+        super().__init__(name, step)
         self.products = products
 
     def run_epoch(self) -> list[Terms]:

@@ -16,9 +16,8 @@ from torch import Tensor
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel, evaluating
 from staypositive.models.hashing import step_keys
-from staypositive.objectives import LogisticForm, Objective
-from staypositive.training.facts import FactsInMemory, FactStream, Prepared
-from staypositive.training.optimisers import RowOptimiser
+from staypositive.objectives import LogisticForm
+from staypositive.training.facts import Prepared
 from staypositive.training.state import State, copy_into, under, within
 from staypositive.training.stores import RowStore
 
@@ -114,9 +113,7 @@ class AutogradStep(Step):
         loss = torch.stack(list(terms.values())).sum()
         gradients: Sequence[Tensor] = torch.autograd.grad(loss, fetched.leaves, retain_graph=store.reuses_graph)
         terms, gradients = store.collect({name: term.detach() for name, term in terms.items()}, gradients)
-        finite = torch.isfinite(
-            torch.stack(list(terms.values())).sum()
-        )  # stays on the device: masked, not waited for
+        finite = torch.isfinite(torch.stack(list(terms.values())).sum())  # on the device: masked, not waited for
         store.optimiser.begin_step(key[0])
         store.push(fetched, [torch.where(finite, part, torch.zeros_like(part)) for part in gradients])
         return terms
@@ -129,21 +126,12 @@ class SteppedEngine(Engine):
     nothing waits for the device within an epoch.
     """
 
-    def __init__(
-        self,
-        name: str,
-        step: Step,
-        facts: FactsInMemory | FactStream,
-        batch_size: int,
-        seed: int,
-    ) -> None:
-        self.name, self.step_by, self.facts, self.batch_size, self.seed = name, step, facts, batch_size, seed
-        self.store = step.store
-        self.models = [self.store.model]
-        self.objective: Objective = self.store.objective
-        self.optimiser: RowOptimiser = self.store.optimiser
-        self.batches = self.store.batches
-        self.generator = torch.Generator(facts.device).manual_seed(seed)
+    def __init__(self, name: str, step: Step) -> None:
+        self.name, self.step_by, self.store = name, step, step.store
+        task = step.store.task
+        self.models, self.objective, self.optimiser = [task.model], task.objective, task.optimiser
+        self.facts, self.batch_size, self.batches, self.seed = task.source(), task.batch_size, task.batches, task.seed
+        self.generator = torch.Generator(self.facts.device).manual_seed(self.seed)
         self.steps = 0
         self._after_step: Callable[[], None] = lambda: None
 

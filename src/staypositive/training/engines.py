@@ -5,64 +5,30 @@ from __future__ import annotations
 import importlib.util
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from staypositive.errors import SettingError
-from staypositive.models import BilinearModel, BlockModel
+from staypositive.models import BlockModel
 from staypositive.models.block import GPU_BLOCKS
-from staypositive.objectives import Objective, Statistic, gram_is_less_work
+from staypositive.objectives import Statistic, gram_is_less_work
 from staypositive.training.captured import CapturedEngine
 from staypositive.training.engine import AutogradStep, Engine, EnginesInTurn, SteppedEngine
-from staypositive.training.facts import FactsInMemory, FactStream, can_stream
-from staypositive.training.optimisers import AdaGrad, RowOptimiser
+from staypositive.training.facts import FactStream, can_stream
+from staypositive.training.fused_cpu import FusedCpuStep
+from staypositive.training.fused_gpu import FusedGpuEngine
+from staypositive.training.optimisers import AdaGrad
 from staypositive.training.sharded_store import ShardedRows
 from staypositive.training.stores import GramInterval, GramRows, RowStore, WholeTables
-from staypositive.training.world import World
+from staypositive.training.task import TrainingTask
 
 log = logging.getLogger(__name__)
 
 ENGINES = ("auto", "reference", "fused")
 SMALL = 2**25
 """Weights up to which passing over all of them costs less than launching the kernels of a step one by one."""
-
-
-@dataclass(frozen=True)
-class TrainingTask:
-    """What there is to train: a model by an objective, on facts in memory or on disk, here or over processes."""
-
-    model: BilinearModel
-    objective: Objective
-    optimiser: RowOptimiser
-    facts: Tensor | FactStream
-    batch_size: int
-    seed: int
-    weights: Tensor | None = None
-    """What each fact's loss counts; None: all alike."""
-    world: World | None = None
-    """The processes that share the entity table; None: it is whole in this one."""
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise SettingError(f"the batch size must be at least 1, got {self.batch_size}")
-
-    @property
-    def batches(self) -> int:
-        return -(-len(self.facts) // self.batch_size)
-
-    def source(self) -> FactsInMemory | FactStream:
-        """Return the facts with what the objective prepares for each."""
-        if isinstance(self.facts, FactStream):
-            return self.facts
-        prepared = self.objective.prepare(self.facts, self.model.n_entities, len(self.model.relations))
-        if self.weights is not None:
-            own = prepared.get("weight")
-            prepared["weight"] = self.weights if own is None else own * self.weights
-        return FactsInMemory(self.facts, prepared)
 
 
 # -- requirements: each returns why a kind of steps cannot serve a task, or nothing ----------------------------------
@@ -166,44 +132,19 @@ class Kind(NamedTuple):
 
 
 def _autograd(store: type[RowStore], name: str, task: TrainingTask) -> Engine:
-    rows = store(task.model, task.objective, task.optimiser, task.batches)
-    return SteppedEngine(name, AutogradStep(rows), task.source(), task.batch_size, task.seed)
+    return SteppedEngine(name, AutogradStep(store(task)))
 
 
 def _captured(store: type[RowStore], products: str, name: str, task: TrainingTask) -> Engine:
-    rows, facts = store(task.model, task.objective, task.optimiser, task.batches), task.source()
-    assert isinstance(facts, FactsInMemory)
-    return CapturedEngine(name, AutogradStep(rows), facts, task.batch_size, task.seed, products)
-
-
-def _sharded(name: str, task: TrainingTask) -> Engine:
-    assert task.world is not None
-    rows = ShardedRows(task.model, task.objective, task.optimiser, task.batches, task.world)
-    return SteppedEngine(name, AutogradStep(rows), task.source(), task.batch_size, task.seed)
+    return CapturedEngine(name, AutogradStep(store(task)), products)
 
 
 def _fused_cpu(name: str, task: TrainingTask) -> Engine:
-    from staypositive.training.fused_cpu import FusedCpuStep
-
-    step = FusedCpuStep(RowStore(task.model, task.objective, task.optimiser, task.batches))
-    return SteppedEngine(name, step, task.source(), task.batch_size, task.seed)
+    return SteppedEngine(name, FusedCpuStep(RowStore(task)))
 
 
 def _fused_gpu(name: str, task: TrainingTask) -> Engine:
-    return _packed([task])
-
-
-def _packed(tasks: Sequence[TrainingTask]) -> Engine:
-    from staypositive.training.fused_gpu import FusedGpuEngine, PackedRun
-
-    runs = []
-    for task in tasks:
-        model, optimiser = task.model, task.optimiser
-        assert isinstance(model, BlockModel)
-        assert isinstance(optimiser, AdaGrad)
-        runs.append(PackedRun(model, task.objective, optimiser, task.seed))
-    assert isinstance(task.facts, Tensor)
-    return FusedGpuEngine(runs, task.facts, task.batch_size)
+    return FusedGpuEngine([task])
 
 
 _cpu, _gpu = partial(_on, "cpu"), partial(_on, "cuda")
@@ -211,7 +152,7 @@ _numba = partial(_compiled, "numba", None, (torch.float32,))
 _triton = partial(_compiled, "triton", GPU_BLOCKS, (torch.float32, torch.bfloat16))
 _FAST, _ANY = ("auto", "fused"), ("auto", "reference")
 KINDS: dict[str, Kind] = {
-    "sharded": Kind(ENGINES, (_processes, _in_memory), _sharded),
+    "sharded": Kind(ENGINES, (_processes, _in_memory), partial(_autograd, ShardedRows)),
     "autograd-interval": Kind(_ANY, (_one_process, _readable, _at_interval), partial(_autograd, GramInterval)),
     "captured-gram": Kind(
         _FAST, (_one_process, _in_memory, _exact, _gram, _gpu, _adagrad), partial(_captured, GramRows, "high")
@@ -260,6 +201,6 @@ def build_engine(engine: str, task: TrainingTask) -> Engine:
 
 def build_pack(engine: str, tasks: Sequence[TrainingTask]) -> Engine:
     """Build one engine for several runs on the same facts: a pack where the GPU can, else one after the other."""
-    if choose(engine, tasks[0]) == "fused-gpu":
-        return _packed(tasks)
+    if all(choose(engine, task) == "fused-gpu" for task in tasks):
+        return FusedGpuEngine(tasks)
     return EnginesInTurn([build_engine(engine, task) for task in tasks])

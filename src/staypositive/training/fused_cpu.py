@@ -6,11 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from staypositive.models import BlockModel
 from staypositive.models.dropout import drop_threshold
 from staypositive.training.engine import Step, Terms, terms_of
 from staypositive.training.facts import Prepared
-from staypositive.training.optimisers import AdaGrad
 from staypositive.training.stores import RowStore
 
 MOST_THREADS = 8
@@ -50,12 +48,9 @@ class FusedCpuStep(Step):
     def __init__(self, store: RowStore) -> None:
         from staypositive.training import cpu_kernels
 
-        self.store, model, optimiser = store, store.model, store.optimiser
-        form = store.objective.logistic_form(store.batches)
-        assert isinstance(model, BlockModel)
-        assert isinstance(optimiser, AdaGrad)
-        assert form is not None
-        self.model, self.kernels, self.adagrad, self.form = model, cpu_kernels, optimiser, form
+        model, optimiser, form = store.task.compiled()
+        self.store, self.model, self.adagrad, self.form = store, model, optimiser, form
+        self.kernels = cpu_kernels
         for name in ("entities", "relations"):
             table = getattr(model, name)
             table.data = optimiser.tables[name] = _on_large_pages(table.data)

@@ -1,27 +1,24 @@
 """The fused engine on the GPU: many steps in one replay of a CUDA graph.
 
-`PackedRuns` is the machinery: several runs on the same facts, side by side in every launch. One run alone is a pack
-of one, and that is `FusedGpuEngine`.
+Several runs on the same facts go side by side in every launch; one run alone is a pack of one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from staypositive.errors import SettingError
-from staypositive.models import BilinearModel, BlockModel
+from staypositive.models import BilinearModel
 from staypositive.models.dropout import drop_threshold
 from staypositive.models.hashing import mix
-from staypositive.objectives import LogisticForm, Objective
 from staypositive.training.engine import Engine, Terms, terms_of
-from staypositive.training.optimisers import AdaGrad
 from staypositive.training.state import State, copy_into, under
 from staypositive.training.step_plan import StepPlan
+from staypositive.training.task import TrainingTask
 
 MOST_STEPS = 1024
 """Steps of one graph; a longer epoch replays it."""
@@ -33,125 +30,114 @@ LARGE_STEP = 8192
 """From this number of examples per run on, programs of `examples` take twice as many: measured on an H200."""
 
 
-@dataclass(frozen=True)
-class PackedRun:
-    """One run of a pack."""
-
-    model: BlockModel
-    objective: Objective
-    optimiser: AdaGrad
-    seed: int
-
-    def form(self, batches: int) -> LogisticForm:
-        form = self.objective.logistic_form(batches)
-        if form is None:
-            raise SettingError(f"the fused engine has no step for the objective {self.objective.name}")
-        return form
-
-    def shape(self) -> tuple[Any, ...]:
-        """Return what the runs of a pack must have in common."""
-        model, objective = self.model, self.objective
-        form = self.form(1)
-        return (
-            model.table, model.dim, model.bound, model.scale, model.entities.shape, model.relations.shape,
-            model.entities.dtype, type(objective), objective.negatives_per_fact, objective.touches_all_rows,
-            form.power, form.penalty is None, self.optimiser.rowwise,
-        )  # fmt: skip
-
-    def hyperparameters(self, batches: int) -> list[float]:
-        """Return what the runs of a pack may differ in, in the kernels' order."""
-        model, form = self.model, self.form(batches)
-        factor = model.scale * abs(model.table.terms[0].coefficient)
-        keep = 1 - drop_threshold(model.dropout) / 2**32
-        rate, epsilon = self.optimiser.learning_rate, self.optimiser.epsilon
-        return [model.prior_score, factor / keep, factor, rate, epsilon, form.penalty or 0.0, form.decay, 0.0]
+def shape_of(task: TrainingTask) -> tuple[Any, ...]:
+    """Return what the runs of a pack must have in common."""
+    (model, optimiser, form), objective = task.compiled(), task.objective
+    return (
+        model.table, model.dim, model.bound, model.scale, model.entities.shape, model.relations.shape,
+        model.entities.dtype, type(objective), objective.negatives_per_fact, objective.touches_all_rows,
+        form.power, form.penalty is None, optimiser.rowwise, task.batch_size,
+    )  # fmt: skip
 
 
-class PackedRuns:
-    """Trains runs of one shape on the same facts at once; each is what it would be alone.
+def hyperparameters_of(task: TrainingTask) -> list[float]:
+    """Return what the runs of a pack may differ in, in the kernels' order."""
+    model, optimiser, form = task.compiled()
+    factor = model.scale * abs(model.table.terms[0].coefficient)
+    keep = 1 - drop_threshold(model.dropout) / 2**32
+    rate, epsilon = optimiser.learning_rate, optimiser.epsilon
+    return [model.prior_score, factor / keep, factor, rate, epsilon, form.penalty or 0.0, form.decay, 0.0]
 
-    The members' tables become parts of larger ones. Sums run in no fixed order, as atomics do.
+
+class FusedGpuEngine(Engine):
+    """Takes the steps of `AutogradStep` through Triton kernels, for one run or a pack of runs of one shape.
+
+    Each run is what it would be alone; their tables become parts of larger ones. Sums run in no fixed order, as
+    atomics do.
     """
 
-    def __init__(self, members: Sequence[PackedRun], facts: Tensor, batch_size: int) -> None:
+    name = "fused-gpu"
+
+    def __init__(self, tasks: Sequence[TrainingTask]) -> None:
         from staypositive.training import gpu_kernels
 
-        first = members[0]
-        if any(member.shape() != first.shape() for member in members):
+        first = tasks[0]
+        if any(shape_of(task) != shape_of(first) for task in tasks):
             raise SettingError("the runs of a pack must be alike but for their rates, weights, priors and dropouts")
-        self.kernels, self.members, self.facts = gpu_kernels, list(members), facts
-        self.batch_size = min(batch_size, len(facts))
-        self.batches = -(-len(facts) // self.batch_size)
-        self.device = device = facts.device
-        model, objective = first.model, first.objective
-        step_size = self.batch_size * (1 + objective.negatives_per_fact)
+        assert isinstance(first.facts, Tensor)
+        self.kernels, self.tasks, self.facts = gpu_kernels, list(tasks), first.facts
+        self.batch_size, self.batches = min(first.batch_size, len(self.facts)), first.batches
+        self.device = device = self.facts.device
+        step_size = self.batch_size * (1 + first.objective.negatives_per_fact)
         self.chunk = max(1, min(self.batches, MOST_STEPS, MOST_EXAMPLES // step_size))
-        seeds = sorted({member.seed for member in members})
+        seeds = sorted({task.seed for task in tasks})
         self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
-        self.plan = StepPlan(
-            objective, self.batch_size, self.chunk, model.n_entities, len(model.relations), seeds, device
-        )
-        self.weights = {
-            name: _join([getattr(member.model, name) for member in members], _set_data)
-            for name in ("entities", "relations")
-        }
-        self.squares = {
-            name: _join([member.optimiser.squares[name] for member in members], Tensor.set_) for name in self.weights
-        }
-        for member in members:
-            for name in self.weights:
-                member.optimiser.tables[name] = getattr(member.model, name).data
+        self.plan = StepPlan(first, self.batch_size, self.chunk, seeds)
+        self._join_tables()
         self.gradients = {
-            name: torch.zeros(len(members), self.plan.most_rows(name), weights.shape[2], device=device)
+            name: torch.zeros(len(tasks), self.plan.most_rows(name), weights.shape[2], device=device)
             for name, weights in self.weights.items()
         }
         width = sum(weights.shape[2] for weights in self.weights.values())
-        self.sums = torch.zeros(2, len(members), gpu_kernels.COPIES.value, width, device=device)
-        self.losses = torch.zeros(len(members), self.chunk, gpu_kernels.LOSSES.value, device=device)
-        self.totals = torch.zeros(len(members), gpu_kernels.LOSSES.value, dtype=torch.float64, device=device)
-        self.orders = torch.zeros(len(seeds), len(facts), dtype=torch.int64, device=device)
+        self.sums = torch.zeros(2, len(tasks), gpu_kernels.COPIES.value, width, device=device)
+        self.losses = torch.zeros(len(tasks), self.chunk, gpu_kernels.LOSSES.value, device=device)
+        self.totals = torch.zeros(len(tasks), gpu_kernels.LOSSES.value, dtype=torch.float64, device=device)
+        self.orders = torch.zeros(len(seeds), len(self.facts), dtype=torch.int64, device=device)
         self.part = torch.zeros(len(seeds), self.chunk * self.batch_size, dtype=torch.int64, device=device)
         self.steps_before = torch.zeros(1, dtype=torch.int64, device=device)
-        self.plan_of_run = torch.tensor(
-            [seeds.index(member.seed) for member in members], dtype=torch.int32, device=device
-        )
-        self.hyperparameters = torch.tensor(
-            [member.hyperparameters(self.batches) for member in members], device=device
-        )
+        plans = [seeds.index(task.seed) for task in tasks]
+        self.plan_of_run = torch.tensor(plans, dtype=torch.int32, device=device)
+        self.hyperparameters = torch.tensor([hyperparameters_of(task) for task in tasks], device=device)
         self.hashes = torch.tensor(
-            [[drop_threshold(member.model.dropout), mix(member.seed)] for member in members], device=device
+            [[drop_threshold(task.model.dropout), mix(task.seed)] for task in tasks], device=device
         )
         self.graphs: dict[int, Any] = {}
-        self.constants = self._constants(first)
+        self.constants = self._constants()
 
-    def _constants(self, member: PackedRun) -> dict[str, dict[str, Any]]:
+    @property
+    def models(self) -> list[BilinearModel]:  # type: ignore[override]
+        """Those of the runs that are still in the pack."""
+        return [task.model for task in self.tasks]
+
+    def _join_tables(self) -> None:
+        """Make the runs' weights and squares parts of joint tables."""
+        optimisers = [task.compiled()[1] for task in self.tasks]
+        self.weights, self.squares = {}, {}
+        for name in ("entities", "relations"):
+            self.weights[name] = _join([getattr(model, name) for model in self.models], _set_data)
+            self.squares[name] = _join([optimiser.squares[name] for optimiser in optimisers], Tensor.set_)
+            for model, optimiser in zip(self.models, optimisers, strict=True):
+                optimiser.tables[name] = getattr(model, name).data
+
+    def _constants(self) -> dict[str, dict[str, Any]]:
         from staypositive.models.gpu import encode_terms
 
-        model, objective, table = member.model, member.objective, member.model.table
+        (model, optimiser, form), objective = self.tasks[0].compiled(), self.tasks[0].objective
+        table, all_rows = model.table, objective.touches_all_rows
         wide = 1 << max(4, (model.dim - 1).bit_length())
         shape = {"DIM": model.dim, "WIDE": wide, "BOUNDED": model.bound == "tanh"}
         terms = {
             "CODE": encode_terms((h, r, t, c < 0) for h, r, t, c in table.terms), "TERMS": len(table.terms),
             "EB": table.entity_blocks, "RB": table.relation_blocks, "ROWS": max(1, 1024 // wide), **shape,
         }  # fmt: skip
-        form, all_rows = member.form(self.batches), objective.touches_all_rows
         large = 2 if self.plan.step_size >= LARGE_STEP else 1
         examples = {
             "ROWS": large * terms["ROWS"], "num_warps": large * 4,
-            "DROPOUT": any(m.model.dropout > 0 for m in self.members),
+            "DROPOUT": any(model.dropout > 0 for model in self.models),
             "SUMS": form.penalty is not None and not all_rows, "ALL_ROWS": all_rows,
             "NEGATIVES": objective.negatives_per_fact > 0,
         }  # fmt: skip
         adagrad = {
             "ALL_ROWS": all_rows, "PENALTY": 0 if form.penalty is None else form.power,
-            "ROWWISE": member.optimiser.rowwise, "L2": form.decay > 0 and all_rows,
+            "ROWWISE": optimiser.rowwise, "L2": form.decay > 0 and all_rows,
             "ROUND": model.entities.dtype == torch.bfloat16,
         }  # fmt: skip
         sums = {**shape, "ALL_BLOCKS": table.entity_blocks + table.relation_blocks, "ROWS": 64}
         return {"examples": {**terms, **examples}, "adagrad": {**terms, **adagrad}, "sum_rows": sums}
 
-    def run_epoch(self) -> Tensor:
-        """Go once through all facts; return the sums of loss terms, shape (runs, 4)."""
+    def run_epoch(self) -> list[Terms]:
+        for model in self.models:
+            model.train()
         for order, generator in zip(self.orders, self.generators, strict=True):
             torch.randperm(len(order), generator=generator, out=order)
         self.totals.zero_()
@@ -159,23 +145,30 @@ class PackedRuns:
             chosen = self.orders[:, start : start + self.chunk * self.batch_size]
             self.part[:, : chosen.shape[1]] = chosen
             self._run(chosen.shape[1])
-        return self.totals
+        facts, negatives, penalty, squares = (self.totals / len(self.facts)).unbind(1)
+        return [
+            terms_of(task.compiled()[2], task.objective.negatives_per_fact > 0, *sums)
+            for task, *sums in zip(self.tasks, facts, negatives, penalty, squares, strict=True)
+        ]
+
+    @torch.no_grad()
+    def mean_scores(self) -> list[float]:
+        model = self.models[0]
+        entities = model.form_entity_rows(self.weights["entities"]).mean(1)
+        relations = model.form_relation_rows(self.weights["relations"]).mean(1)
+        means: list[float] = model.score_rows(entities, relations, entities).tolist()
+        return means
 
     def keep(self, chosen: Sequence[int]) -> None:
-        """Go on with some of the runs, by their numbers; the others keep the weights they have."""
-        old = self.members
-        self.members = [old[run] for run in chosen]
-        for run, member in enumerate(old):
-            for name in self.weights:
+        for run, model in enumerate(self.models):
+            for name, weights in self.weights.items():
                 if run not in chosen:  # a tensor of its own, so that the joint one can be freed
-                    _set_data(getattr(member.model, name), self.weights[name][run].clone())
+                    _set_data(getattr(model, name), weights[run].clone())
+        self.tasks = [self.tasks[run] for run in chosen]
+        self._join_tables()
         picked = torch.tensor(chosen, device=self.device)
         for name in self.weights:
-            self.weights[name] = _join([getattr(m.model, name) for m in self.members], _set_data)
-            self.squares[name] = _join([m.optimiser.squares[name] for m in self.members], Tensor.set_)
             self.gradients[name] = self.gradients[name][: len(chosen)].clone()
-            for member in self.members:
-                member.optimiser.tables[name] = getattr(member.model, name).data
         self.sums = self.sums[:, : len(chosen)].contiguous()
         self.losses, self.totals = self.losses[: len(chosen)].clone(), self.totals[picked]
         self.plan_of_run, self.hyperparameters, self.hashes = (
@@ -183,13 +176,19 @@ class PackedRuns:
         )
         self.graphs.clear()
 
-    def terms(self) -> list[Terms]:
-        """Return each run's mean loss terms per fact in the last epoch, as the reference step names them."""
-        facts, negatives, penalty, squares = (self.totals / len(self.facts)).unbind(1)
-        return [
-            terms_of(member.form(self.batches), member.objective.negatives_per_fact > 0, *sums)
-            for member, *sums in zip(self.members, facts, negatives, penalty, squares, strict=True)
-        ]
+    def state(self) -> State:
+        (task,), (generator,) = self.tasks, self.generators
+        return {
+            **under("model", task.model.state_dict()),
+            **under("optimiser", task.optimiser.state()),
+            "generator": generator.get_state(),
+            "steps": self.steps_before,
+        }
+
+    def restore(self, state: State) -> None:
+        """Continue from where `state` was taken; every tensor stays where recorded launches look for it."""
+        copy_into(self.state(), state)
+        self.generators[0].set_state(state["generator"])
 
     def _run(self, count: int) -> None:
         """Take the steps through the first `count` facts of the part at hand."""
@@ -228,7 +227,7 @@ class PackedRuns:
         self.totals += self.losses.sum(1, dtype=torch.float64)
 
     def _step(self, step: int, n_facts: int) -> None:
-        kernels, plan, runs = self.kernels, self.plan, len(self.members)
+        kernels, plan, runs = self.kernels, self.plan, len(self.tasks)
         n = n_facts * plan.step_size // plan.batch_size
         counts = plan.rows["entities"], plan.rows["relations"]
         rooms = self.gradients["entities"].shape[1], self.gradients["relations"].shape[1]
@@ -255,52 +254,6 @@ class PackedRuns:
             self.hashes,
             **constants["adagrad"],
         )  # fmt: skip
-
-
-class FusedGpuEngine(Engine):
-    """Takes the steps of `AutogradStep` through Triton kernels, for one run or a pack of them."""
-
-    name = "fused-gpu"
-
-    def __init__(self, members: Sequence[PackedRun], facts: Tensor, batch_size: int) -> None:
-        self.pack = PackedRuns(members, facts, batch_size)
-        self.batches = self.pack.batches
-
-    @property
-    def models(self) -> list[BilinearModel]:  # type: ignore[override]
-        """Those of the runs that are still in the pack."""
-        return [member.model for member in self.pack.members]
-
-    def run_epoch(self) -> list[Terms]:
-        for model in self.models:
-            model.train()
-        self.pack.run_epoch()
-        return self.pack.terms()
-
-    @torch.no_grad()
-    def mean_scores(self) -> list[float]:
-        model, weights = self.models[0], self.pack.weights
-        entities = model.form_entity_rows(weights["entities"]).mean(1)
-        relations = model.form_relation_rows(weights["relations"]).mean(1)
-        means: list[float] = model.score_rows(entities, relations, entities).tolist()
-        return means
-
-    def keep(self, chosen: Sequence[int]) -> None:
-        self.pack.keep(chosen)
-
-    def state(self) -> State:
-        (member,), (generator,) = self.pack.members, self.pack.generators
-        return {
-            **under("model", self.model.state_dict()),
-            **under("optimiser", member.optimiser.state()),
-            "generator": generator.get_state(),
-            "steps": self.pack.steps_before,
-        }
-
-    def restore(self, state: State) -> None:
-        """Continue from where `state` was taken; every tensor stays where recorded launches look for it."""
-        copy_into(self.state(), state)
-        self.pack.generators[0].set_state(state["generator"])
 
 
 def _both(tables: dict[str, Tensor]) -> tuple[Tensor, Tensor]:

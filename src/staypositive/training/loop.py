@@ -165,10 +165,10 @@ class RunInTraining:
 def train(engine: Engine, epochs: int, *, callbacks: Sequence[Callback] = (), **options: Any) -> TrainingResult:
     """Train one run and leave the model with the weights of the best validated epoch (else the last).
 
-    Options are those of `train_runs`. A non-finite loss raises `DivergedError` whose `run` is the result so far; the
-    model then has its best weights, or those of the last epoch that ended well.
+    Options are those of `start_runs` and `train_runs`. A non-finite loss raises `DivergedError` whose `run` is the
+    result so far; the model then has its best weights, or those of the last epoch that ended well.
     """
-    runs = start_runs(engine, options.get("monitor", "mrr"), keep_last=options.pop("keep_last", True))
+    runs = start_runs(engine, options.pop("monitor", "mrr"), keep_last=options.pop("keep_last", True))
     (result,) = train_runs(engine, epochs, runs=runs, callbacks=callbacks, **options)
     for callback in callbacks:
         callback.on_end(result)
@@ -194,17 +194,16 @@ def train_runs(
     engine: Engine,
     epochs: int,
     *,
-    runs: Sequence[RunInTraining] | None = None,
+    runs: Sequence[RunInTraining],
     validate: Validate | None = None,
     validate_every: int = 10,
-    monitor: str = "mrr",
     patience: int | None = None,
     callbacks: Sequence[Callback] = (),
     checkpointer: Checkpointer | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     drop: Callable[[int, Sequence[RunInTraining]], Iterable[int]] = lambda epoch, active: (),
 ) -> list[TrainingResult]:
-    """Train all runs of an engine for some epochs; each ends with the weights of its best validated epoch.
+    """Train the runs that `start_runs` made for some epochs; each ends with the weights of its best validated epoch.
 
     `patience` ends a run after this number of validations without improvement. `checkpointer` keeps the state of a
     single run now and then and at the end, and training resumes from what it has kept. `should_stop` is asked after
@@ -213,7 +212,6 @@ def train_runs(
     """
     if epochs < 1 or validate_every < 1 or (patience is not None and patience < 1):
         raise SettingError("epochs, validate_every and patience must each be at least 1")
-    runs = start_runs(engine, monitor) if runs is None else runs
     done = _resume(engine, runs, checkpointer)
     for callback in callbacks:
         callback.on_start(epochs)
@@ -284,9 +282,7 @@ def _epoch(engine: Engine, epoch: int) -> list[EpochRecord]:
     """Go once through the facts; of several runs, each has an equal share of the time."""
     start = time.perf_counter()
     found = engine.run_epoch()
-    means = [
-        {name: float(mean) for name, mean in terms.items()} for terms in found
-    ]  # reading them waits for the device
+    means = [{name: float(mean) for name, mean in terms.items()} for terms in found]  # waits for the device
     seconds = (time.perf_counter() - start) / len(found)
     return [
         EpochRecord(epoch, seconds, terms, score) for terms, score in zip(means, engine.mean_scores(), strict=True)

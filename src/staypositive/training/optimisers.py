@@ -81,13 +81,7 @@ class AdaGrad(RowOptimiser):
         super().__init__(tables, learning_rate)
         self.epsilon, self.rowwise = epsilon, rowwise
         self.squares = {
-            name: torch.full(
-                (len(table), 1 if rowwise else table.shape[1]),
-                accumulator,
-                dtype=torch.float32 if table.dtype == torch.bfloat16 else table.dtype,
-                device=table.device,
-            )
-            for name, table in tables.items()
+            name: beside(table, 1 if rowwise else table.shape[1], accumulator) for name, table in tables.items()
         }
 
     @torch.no_grad()
@@ -124,9 +118,9 @@ class Adam(RowOptimiser):
     ) -> None:
         super().__init__(tables, learning_rate)
         self.betas, self.epsilon, self.steps = betas, epsilon, 0
-        wide = {n: torch.float32 if t.dtype == torch.bfloat16 else t.dtype for n, t in tables.items()}
-        self.means = {name: torch.zeros_like(table, dtype=wide[name]) for name, table in tables.items()}
-        self.squares = {name: torch.zeros_like(table, dtype=wide[name]) for name, table in tables.items()}
+        self.means, self.squares = (
+            {name: beside(table, table.shape[1], 0.0) for name, table in tables.items()} for _ in range(2)
+        )
 
     def begin_step(self, key: Tensor) -> None:
         """Count the step, for the correction of the moments' bias."""
@@ -147,6 +141,12 @@ class Adam(RowOptimiser):
         self.means[table][rows], self.squares[table][rows] = mean, square
         size = (square / (1 - square_decay**self.steps)).sqrt_().add_(self.epsilon)
         return self.learning_rate / (1 - mean_decay**self.steps) * mean / size
+
+
+def beside(table: Tensor, columns: int, value: float) -> Tensor:
+    """Return some numbers for each row of a table, in 32 bits where the table has 16."""
+    dtype = torch.float32 if table.dtype == torch.bfloat16 else table.dtype
+    return torch.full((len(table), columns), value, dtype=dtype, device=table.device)
 
 
 def rounding_bits(key: Tensor, salt: int, rows: Tensor, columns: int) -> Tensor:

@@ -13,11 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from staypositive.models import BilinearModel
 from staypositive.models.dropout import masks_at
-from staypositive.objectives import Objective, Statistic
-from staypositive.training.optimisers import RowOptimiser
+from staypositive.objectives import Statistic
 from staypositive.training.stores import Fetched, RowStore, leaf, through_bound
+from staypositive.training.task import TrainingTask
 from staypositive.training.world import World
 
 
@@ -79,11 +78,10 @@ class ShardedRows(RowStore):
     the processes, and the loss's gradient by it says what every row must take.
     """
 
-    def __init__(
-        self, model: BilinearModel, objective: Objective, optimiser: RowOptimiser, batches: int, world: World
-    ) -> None:
-        super().__init__(model, objective, optimiser, batches)
-        self.world, self.statistic = world, objective.statistic
+    def __init__(self, task: TrainingTask) -> None:
+        super().__init__(task)
+        assert task.world is not None
+        self.world, self.statistic = task.world, task.objective.statistic
 
     def fetch(self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor) -> Fetched:
         """Ask their owners for the rows of this process's share of the facts; relations are the whole batch's."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from staypositive.models.hashing import mix, mix_all
-from staypositive.objectives import Objective
+from staypositive.training.task import TrainingTask
 
 FIRST_IN_STEP = -(2**31)
 """The sign bit of a slot: this example is the first of its step to use the row."""
@@ -24,18 +24,16 @@ class StepPlan:
     and in `found` the number of the last step with an example of each row, which the step itself writes.
     """
 
-    def __init__(
-        self, objective: Objective, batch_size: int, steps: int, n_entities: int, n_relations: int, seeds: list[int],
-        device: torch.device,
-    ) -> None:  # fmt: skip
-        self.objective, self.batch_size, self.seeds = objective, batch_size, seeds
-        self.step_size = batch_size * (1 + objective.negatives_per_fact)
+    def __init__(self, task: TrainingTask, batch_size: int, steps: int, seeds: list[int]) -> None:
+        self.objective, self.batch_size, self.seeds = task.objective, batch_size, seeds
+        self.step_size = batch_size * (1 + self.objective.negatives_per_fact)
         self.size = steps * self.step_size
-        self.rows = {"entities": n_entities, "relations": n_relations}
-        self.all_rows = objective.touches_all_rows
+        tables = {"entities": task.model.entities, "relations": task.model.relations}
+        self.rows = {name: len(table) for name, table in tables.items()}
+        self.all_rows = self.objective.touches_all_rows
 
         def room(*shape: int) -> Tensor:
-            return torch.zeros(len(seeds), *shape, dtype=torch.int32, device=device)
+            return torch.zeros(len(seeds), *shape, dtype=torch.int32, device=task.model.entities.device)
 
         self.ids = room(3, self.size)
         self.slots = self.ids if self.all_rows else room(3, self.size)

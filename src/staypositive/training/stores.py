@@ -14,10 +14,10 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from staypositive.models import BilinearModel
-from staypositive.objectives import Batch, Objective, Statistic
-from staypositive.training.optimisers import RowOptimiser
+from staypositive.models.contract import wide
+from staypositive.objectives import Batch, Statistic
 from staypositive.training.state import State, copy_into
+from staypositive.training.task import TrainingTask
 
 
 class Fetched(NamedTuple):
@@ -38,9 +38,9 @@ class RowStore:
     reuses_graph: ClassVar[bool] = False
     """Whether `push` differentiates again through the rows of the batch."""
 
-    def __init__(self, model: BilinearModel, objective: Objective, optimiser: RowOptimiser, batches: int) -> None:
-        self.model, self.objective, self.optimiser, self.batches = model, objective, optimiser, batches
-        self.shared = model.shared()
+    def __init__(self, task: TrainingTask) -> None:
+        self.task, self.model, self.objective, self.optimiser = task, task.model, task.objective, task.optimiser
+        self.shared = task.model.shared()
 
     @property
     def whole(self) -> bool:
@@ -80,7 +80,7 @@ class RowStore:
             relation_weights=relation_weights,
             entity_rows=self.model.form_entity_rows(entity_weights),
             relation_rows=self.model.form_relation_rows(relation_weights),
-            batches=self.batches,
+            batches=self.task.batches,
             key=key[0],
             prepared=prepared,
         )
@@ -179,10 +179,7 @@ class GramInterval(RowStore):
     """∂L/∂G of the steps since rows were last spread to."""
     taken: Tensor
     """What each row has taken of that already, shape (|E|, row width)."""
-
-    def __init__(self, model: BilinearModel, objective: Objective, optimiser: RowOptimiser, batches: int) -> None:
-        super().__init__(model, objective, optimiser, batches)
-        self.steps = 0
+    steps = 0
 
     def fetch(self, facts: Tensor, prepared: dict[str, Tensor], key: Tensor) -> Fetched:
         """Gather the rows of the facts, all relations, and G as it has followed the steps."""
@@ -246,11 +243,6 @@ class GramInterval(RowStore):
 def leaf(table: Tensor, ids: Tensor | None = None) -> Tensor:
     """Return rows of a table, or all, as a leaf of the graph of autograd."""
     return wide(table.detach() if ids is None else table.detach()[ids]).requires_grad_()
-
-
-def wide(rows: Tensor) -> Tensor:
-    """Return rows in 32 bits where they are kept in 16."""
-    return rows.float() if rows.dtype == torch.bfloat16 else rows
 
 
 def through_bound(rows: Tensor, weights: Tensor, gradient: Tensor) -> Tensor:

@@ -53,6 +53,11 @@ class World:
     def backend(self) -> str:
         return str(dist.get_backend())
 
+    def own(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return which of some entities live with this process, shape as given, and the places of those rows."""
+        mine = ids % self.size == self.rank
+        return mine, ids[mine] // self.size
+
     def all_reduce(self, purpose: str, tensor: Tensor) -> Tensor:
         """Return the sum of all processes' tensors, the same for each of them; the tensor given is overwritten."""
         if tensor.numel():

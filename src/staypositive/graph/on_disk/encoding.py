@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from staypositive.graph.on_disk.reading import grouped
 from staypositive.graph.on_disk.storage import CELLS, COLUMNS, GrowingArray, Job, Sizes, Spill, StoredArray
 
-_ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(1, dtype=np.uint8)
-"""How many bits of a byte are set."""
-
 
 def encode(job: Job, sizes: Sizes) -> Spill:
     """Turn all cells into ids; return the triples by part, a part being a range of their keys.
@@ -113,7 +110,8 @@ def sort(job: Job, spill: Spill, sizes: Sizes, hold_out: int) -> dict[str, int]:
     valid, test = np.array_split(held[seen], 2)
     np.save(job.folder / "valid.npy", valid, allow_pickle=False)
     np.save(job.folder / "test.npy", test, allow_pickle=False)
-    entities, relations = (size - int(_ONES[own].sum()) for size, own in zip(sizes, bits, strict=True))
+    used = (int.from_bytes(own.tobytes(), "little").bit_count() for own in bits)
+    entities, relations = (size - count for size, count in zip(sizes, used, strict=True))
     held_out = {"valid": len(valid), "test": len(test)}
     return {"train": train.length, **held_out, "unused_entities": entities, "unused_relations": relations}
 

@@ -5,7 +5,6 @@ Its folder is made beside its place and moved there when whole; a manifest names
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from staypositive.errors import DataError, InputError, RunError
+from staypositive.errors import DataError, InputError, RunError, import_optional
 from staypositive.files import sha256_bytes, to_json
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Source, Split, Triples, Vocabulary
 from staypositive.graph.on_disk.storage import StoredArray
@@ -41,15 +40,10 @@ SHAPE = {
 MARK = "ingesting"  # a file that says a folder is of an ingestion not yet done, and may be cleared by the next
 
 
-def require_kernels() -> None:
-    if importlib.util.find_spec("numba") is None:  # which hashes and encodes labels
-        raise InputError("streamed graphs need numba: pip install 'staypositive[fast]'")
-
-
 @contextmanager
 def new_folder(out: Path, force: bool) -> Iterator[Path]:
     """Give a folder to work in, which takes its final name when all went well."""
-    require_kernels()
+    import_optional("numba", "a streamed graph", "fast")  # it hashes and encodes labels
     work = out.with_name(f"{out.name}.part")
     for path in (out, work):
         if path.is_symlink():
@@ -134,12 +128,12 @@ class StreamedGraph(KnowledgeGraph):
 
     @property
     def fingerprint(self) -> str:
-        return self.sha256 if isinstance(self.train, StreamedSplit) else super().fingerprint
+        return self.sha256 if isinstance(self.train, StreamedSplit) else self.contents_sha256()
 
 
 def open_streamed(folder: str | os.PathLike[str]) -> StreamedGraph:
     """Open the folder of a streamed graph; every file is checked against its hash."""
-    require_kernels()
+    import_optional("numba", "a streamed graph", "fast")
     folder = Path(folder).resolve()
     manifest = read_manifest(folder)
     counts = manifest["counts"]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.errors import DataError
+from staypositive.files import sha256_file
 from staypositive.graph.labelled import SKIP_HINT, Source
 from staypositive.graph.on_disk.shards import Labels, Piece, Shard, open_shard
 from staypositive.graph.on_disk.storage import CELLS, COLUMNS, GrowingArray, Job, Sizes, Spill
@@ -81,7 +82,7 @@ class Reading:
             cells.append(found)
         for note in self.options.note(left_out):
             log.warning("%s: %s", name, note)
-        self.sources.append(Source(name, shard.sha256, cells.length - before))
+        self.sources.append(Source(name, sha256_file(shard.path), cells.length - before))
 
     def _hashes(self, piece: Piece) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the hashes of the labels, shape (rows, 3), and which rows of the piece were kept."""

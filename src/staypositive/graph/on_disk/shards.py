@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError
-from staypositive.files import sha256_file
 from staypositive.graph.labelled import ROLES, SKIP_HINT, Place
 from staypositive.graph.readers.columns import Places, TableOptions
 from staypositive.graph.readers.opening import PACKED, decoded, opened, plain_suffix, whole_lines
@@ -97,7 +95,7 @@ class Piece:
 
 
 class Shard:
-    """One file; `layout` is known once its first piece is read, if it is worth telling, `sha256` after the last."""
+    """One file; `layout` is known once its first piece is read, if it is worth telling."""
 
     layout: Layout | None = None
 
@@ -107,10 +105,6 @@ class Shard:
     def pieces(self, size: int) -> Iterator[Piece]:
         """Yield the rows, about `size` bytes at once."""
         raise NotImplementedError
-
-    @cached_property
-    def sha256(self) -> str:
-        return sha256_file(self.path)
 
     def _require_facts(self, layout: Layout) -> None:
         """Refuse columns that a stream has no room for."""
@@ -140,7 +134,6 @@ class _TextShard(Shard):
                 labels = self._split(layout, body, line) if layout else ()
                 if labels and len(labels[0].starts):
                     yield Piece(Place(self.path), line, labels, may_be_header=may_be_header)
-            self.sha256 = stream.sha256()
 
     def _find_layout(self, names: Sequence[str], body: bytes, line: int) -> Layout | None:
         behind = body.lstrip(b"\r\n")

@@ -12,7 +12,7 @@ from typing import Any
 
 from staypositive.errors import DataError, InputError
 from staypositive.files import sha256_file
-from staypositive.graph.labelled import LabelledTriples, Place, require_labels
+from staypositive.graph.labelled import LabelledTriples, Place
 from staypositive.graph.readers.columns import ColumnNames, TableOptions, looks_like_header, told
 from staypositive.graph.readers.opening import PACKED, plain_name
 from staypositive.graph.readers.rdf import FORMATS, RdfTerms, read_rdf
@@ -72,4 +72,4 @@ def read_file(path: Path, options: TableOptions, terms: RdfTerms | None = None, 
     """Read one file of triples as `read_triples` does; `scope` stands before the numbers of blank nodes."""
     name = plain_name(path)[1:]  # a name that is nothing but an ending has none
     suffix = max((suffix for suffix in READERS if name.endswith(suffix)), key=len, default=".txt")
-    return told(require_labels(READERS[suffix](path, options, terms or RdfTerms(), scope)))
+    return told(READERS[suffix](path, options, terms or RdfTerms(), scope))

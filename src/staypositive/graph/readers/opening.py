@@ -1,16 +1,15 @@
-"""Files as bytes: unpacked by what they hold, hashed on the way, cut into lines of UTF-8, their faults named."""
+"""Files as bytes: unpacked by what they hold, cut into lines of UTF-8, their faults named."""
 
 from __future__ import annotations
 
 import codecs
 import gzip
-import hashlib
-import io
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from staypositive.errors import DataError, import_optional
 
@@ -50,18 +49,16 @@ def plain_suffix(path: Path) -> str:
 
 
 class Opened:
-    """A stream of a file's bytes, unpacked; `sha256` is of the file as it is on disk."""
+    """A stream of a file's bytes, unpacked."""
 
     failure: DataError | None = None
     """What went wrong while reading, for callers whose parser hides it."""
 
-    def __init__(self, path: Path, raw: IO[bytes]) -> None:
+    def __init__(self, path: Path, raw: BufferedReader) -> None:
         self.path = path
-        self._hashed = _Hashed(raw)
-        self._buffered = io.BufferedReader(self._hashed, 1 << 20)
-        start = self._buffered.peek(4)[:4]
+        start = raw.peek(4)[:4]
         self.packing = "gzip" if start.startswith(GZIP) else "zstd" if start == ZSTD else ""
-        self._stream = self._unpacked(self._buffered)
+        self._stream = self._unpacked(raw)
         self._size, self._given = path.stat().st_size, 0
 
     def read(self, size: int) -> bytes:
@@ -80,11 +77,6 @@ class Opened:
             self.failure = DataError(said, self.path)
         raise self.failure
 
-    def sha256(self) -> str:
-        while self._buffered.read(1 << 20):
-            pass  # padding behind what was unpacked
-        return self._hashed.digest.hexdigest()
-
     def _unpacked(self, stream: Any) -> Any:
         if self.packing == "gzip":
             return gzip.GzipFile(fileobj=stream)
@@ -102,9 +94,9 @@ class _Zstd:
         self.frame: Any = None
         self.ready = b""
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         parts, length = [self.ready], len(self.ready)
-        while size < 0 or length < size:
+        while length < size:
             data = self.stream.read(1 << 11)  # of which one call makes 64 MiB at most
             if not data:
                 if self.frame is not None:
@@ -117,22 +109,8 @@ class _Zstd:
                 data = self.frame.unused_data if self.frame.eof else b""
                 self.frame = None if self.frame.eof else self.frame
         whole = b"".join(parts)
-        end = len(whole) if size < 0 else size
-        self.ready = whole[end:]
-        return whole[:end]
-
-
-class _Hashed(io.RawIOBase):
-    def __init__(self, raw: Any) -> None:
-        self.raw, self.digest = raw, hashlib.sha256()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        count: int = self.raw.readinto(buffer)
-        self.digest.update(memoryview(buffer)[:count])
-        return count
+        self.ready = whole[size:]
+        return whole[:size]
 
 
 @contextmanager

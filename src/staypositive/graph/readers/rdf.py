@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from staypositive.errors import DataError, import_optional
+from staypositive.files import sha256_file
 from staypositive.graph.labelled import Encoder, LabelledTriples, Place
 from staypositive.graph.readers.columns import TableOptions
 from staypositive.graph.readers.opening import Opened, opened, plain_suffix
@@ -20,6 +22,10 @@ AHEAD = 1024  # bytes that the longest declaration of an entity can have
 _TOKEN = re.compile(rb"<!ENTITY")
 _DECLARATION = re.compile(rb'<!ENTITY\s{1,50}[\w.:-]{1,100}\s{1,50}"[^"&%]{0,200}"\s{0,50}>')
 ROWS = 1 << 16  # statements encoded at once
+Term = tuple[str, str]
+"""A term's kind (iri, blank, literal or triple) and its text."""
+Statement = tuple[Term, str, Term]
+KINDS = {"NamedNode": "iri", "BlankNode": "blank", "Literal": "literal"}
 STRING = "http://www.w3.org/2001/XMLSchema#string"
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
 
@@ -60,56 +66,50 @@ class Statements:
         self.left_out = {"literal": 0, "blank node": 0, "triple term": 0}
         self.seen = 0
         self.next_document(scope)
-        self._rows: list[tuple[str, str, str]] = []
-        self._numbers: list[int] = []
 
     def next_document(self, scope: str) -> None:
         """Begin a document, whose blank nodes are its own: `scope` stands before their numbers."""
         self.scope = scope
         self._blank: dict[str, str] = {}
 
-    def add(self, head: tuple[str, str], relation: str, tail: tuple[str, str]) -> None:
-        """Add a statement; a term is its kind (iri, blank, literal or triple) and its text."""
-        self.seen += 1
-        if tail[0] == "literal" and not self.terms.literals:
-            self.left_out["literal"] += 1
-        elif "triple" in (head[0], tail[0]):
-            self.left_out["triple term"] += 1
-        elif "blank" in (head[0], tail[0]) and not self.terms.blank_nodes:
-            self.left_out["blank node"] += 1
-        else:
-            self._rows.append((self._label(*head), relation, self._label(*tail)))
-            self._numbers.append(self.seen)
-            if len(self._rows) == ROWS:
-                self._flush()
+    def take(self, statements: Iterable[Statement | None]) -> None:
+        """Add statements; None is one that states nothing, and counts."""
+        rows = self._kept(statements)
+        while piece := list(islice(rows, ROWS)):
+            heads, relations, tails, numbers = zip(*piece, strict=True)
+            first, last = numbers[0], numbers[-1]
+            whole = last - first + 1 == len(numbers)
+            self.encoder.add((heads, relations, tails), range(first, last + 1) if whole else numbers)
+
+    def _kept(self, statements: Iterable[Statement | None]) -> Iterator[tuple[str, str, str, int]]:
+        """Yield the labels and the number of each statement that the rule leaves in."""
+        for statement in statements:
+            self.seen += 1
+            if statement is None:
+                continue
+            head, relation, tail = statement
+            if tail[0] == "literal" and not self.terms.literals:
+                self.left_out["literal"] += 1
+            elif "triple" in (head[0], tail[0]):
+                self.left_out["triple term"] += 1
+            elif "blank" in (head[0], tail[0]) and not self.terms.blank_nodes:
+                self.left_out["blank node"] += 1
+            else:
+                yield self._label(*head), relation, self._label(*tail), self.seen
 
     def _label(self, kind: str, text: str) -> str:
         if kind != "blank":
             return text
         return self._blank.setdefault(text, f"_:{self.scope}b{len(self._blank) + 1}")
 
-    def _flush(self) -> None:
-        if self._rows:
-            heads, relations, tails = zip(*self._rows, strict=True)
-            first, last = self._numbers[0], self._numbers[-1]
-            whole = last - first + 1 == len(self._numbers)
-            self.encoder.add((heads, relations, tails), range(first, last + 1) if whole else self._numbers)
-            self._rows, self._numbers = [], []
-
     def finish(
         self, name: str, sha256: str, declared: Mapping[str, str], notes: Sequence[str] = ()
     ) -> LabelledTriples:
-        self._flush()
-        if not self.encoder.rows:
-            why = "; ".join(self._notes())
-            raise self.encoder.place.error(f"no triples here{f' ({why})' if why else ''}")
         chosen = declared if self.terms.prefixes is True else self.terms.prefixes or {}
         self.encoder.entities = _shortened(self.encoder.entities, chosen)
         self.encoder.relations = _shortened(self.encoder.relations, chosen)
-        return self.encoder.finish(name, sha256, [*notes, *self._notes()])
-
-    def _notes(self) -> list[str]:
-        return [f"{n:,} statements with a {kind} left out" for kind, n in self.left_out.items() if n]
+        left_out = [f"{n:,} statements with a {kind} left out" for kind, n in self.left_out.items() if n]
+        return self.encoder.finish(name, sha256, [*notes, *left_out])
 
 
 def _shortened(ids: dict[str, int], prefixes: Mapping[str, str]) -> dict[str, int]:
@@ -138,12 +138,12 @@ def read_rdf(path: Path, options: TableOptions, terms: RdfTerms, scope: str = ""
         source = PlainEntities(stream) if name == "RDF_XML" else stream
         parser = library.parse(source, format=getattr(library.RdfFormat, name), base_iri=path.absolute().as_uri())
         try:
-            add_quads(parser, statements)
+            statements.take(map(statement_of, parser))
         except SyntaxError as error:
             raise DataError(f"not valid RDF: {error.msg}", path, error.lineno) from None
         except (OSError, DataError) as error:
             raise stream.failure or error from None
-        return statements.finish(path.name, stream.sha256(), dict(parser.prefixes))
+        return statements.finish(path.name, sha256_file(path), dict(parser.prefixes))
 
 
 class PlainEntities:
@@ -166,15 +166,12 @@ class PlainEntities:
         return data
 
 
-def add_quads(quads: Iterable[Any], statements: Statements) -> None:
-    library = import_pyoxigraph()
-    kinds = {library.NamedNode: "iri", library.BlankNode: "blank", library.Literal: "literal"}
+def statement_of(quad: Any) -> Statement:
+    return _term(quad.subject), quad.predicate.value, _term(quad.object)
 
-    def term(node: Any) -> tuple[str, str]:
-        kind = kinds.get(type(node), "triple")
-        if kind == "literal":
-            return kind, literal_label(node.value, node.language, node.datatype.value)
-        return kind, "" if kind == "triple" else node.value
 
-    for quad in quads:
-        statements.add(term(quad.subject), quad.predicate.value, term(quad.object))
+def _term(node: Any) -> Term:
+    kind = KINDS.get(type(node).__name__, "triple")
+    if kind == "literal":
+        return kind, literal_label(node.value, node.language, node.datatype.value)
+    return kind, "" if kind == "triple" else node.value

@@ -6,21 +6,30 @@ import http.client
 import json
 import logging
 import re
-import socket
 import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from staypositive.errors import DownloadError, InputError, SettingError, StayPositiveError
-from staypositive.graph.labelled import LabelledTriples, Place, require_labels
+from staypositive.graph.labelled import LabelledTriples, Place
 from staypositive.graph.readers.columns import find_columns
-from staypositive.graph.readers.rdf import RdfTerms, Statements, add_quads, import_pyoxigraph, literal_label
+from staypositive.graph.readers.rdf import (
+    RdfTerms,
+    Statement,
+    Statements,
+    Term,
+    import_pyoxigraph,
+    literal_label,
+    statement_of,
+)
 from staypositive.version import __version__
 
 log = logging.getLogger(__name__)
@@ -90,9 +99,9 @@ def read_sparql(asked: Sparql, terms: RdfTerms | None = None) -> LabelledTriples
         pages += 1
         statements.next_document(f"p{pages}-")
         before = statements.seen
-        add = _add_bindings if asked.form == "SELECT" else _add_triples
+        read = _bindings if asked.form == "SELECT" else _triples
         try:
-            add(_post(asked, asked.at(offset)), statements)
+            statements.take(read(_post(asked, asked.at(offset))))
         except StayPositiveError:
             raise
         except Exception as error:  # JSON of any shape may have come, or none
@@ -105,38 +114,64 @@ def read_sparql(asked: Sparql, terms: RdfTerms | None = None) -> LabelledTriples
         offset += received if asked.form == "SELECT" else asked.page  # an endpoint may give fewer rows than asked for
     several = pages > 2 and not asked.is_ordered
     notes = [f"read in {pages - 1} pages without ORDER BY: the endpoint must keep one order"] if several else []
-    return require_labels(statements.finish(asked.endpoint, "", {}, notes))
+    return statements.finish(asked.endpoint, "", {}, notes)
 
 
 def _post(asked: Sparql, query: str) -> bytes:
     body = urllib.parse.urlencode({"query": query}).encode("ascii")
     headers = {"Accept": ACCEPT[asked.form], "User-Agent": f"staypositive/{__version__}"}
     request = urllib.request.Request(asked.endpoint, body, headers)
+    said = ""
     for attempt in range(asked.retries + 1):
         if attempt:
             time.sleep(min(2.0**attempt / 4, 10))
-        with Deadline(asked.timeout) as deadline:
-            try:
-                with deadline.opener.open(request, timeout=asked.timeout) as answer:
-                    body = _whole(answer, asked.endpoint)
-                if not deadline.is_over:  # else it may have been shut in the middle
-                    return body
-                said = "did not answer"
-            except urllib.error.HTTPError as error:
-                excerpt = ""
-                with suppress(OSError, http.client.HTTPException):
-                    excerpt = error.read(300).decode("utf-8", "replace").strip()
-                said = f"answered {error.code}: {excerpt or error.reason}"
-                if error.code not in _AGAIN:
-                    raise DownloadError(f"{asked.endpoint} {said}") from None
-            except http.client.IncompleteRead as error:
-                more = "" if error.expected is None else f", and {error.expected:,} more were announced"
-                said = f"cut its answer short: {len(error.partial):,} bytes came{more}; ask for smaller pages"
-            except (OSError, http.client.HTTPException) as error:
-                said = f"cannot be reached: {getattr(error, 'reason', error)}"
-            if deadline.is_over:
-                said = f"did not answer within {asked.timeout:g} s; ask for smaller pages, or wait longer"
+        try:
+            return _within(asked.timeout, partial(_answer, asked, request))
+        except _PassingError as error:
+            said = str(error)
     raise DownloadError(f"{asked.endpoint} {said}")
+
+
+class _PassingError(Exception):
+    """A failure after which it is worth asking again."""
+
+
+def _within(seconds: float, work: Callable[[], bytes]) -> bytes:
+    """Return what `work` returns; when `seconds` have passed its thread is left to itself.
+
+    The timeout of a socket begins anew with every byte, and so bounds nothing.
+    """
+    done: Future[bytes] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except Exception as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    if not wait([done], seconds).done:
+        raise _PassingError(f"did not answer within {seconds:g} s; ask for smaller pages, or wait longer")
+    return done.result()
+
+
+def _answer(asked: Sparql, request: urllib.request.Request) -> bytes:
+    try:
+        with urllib.request.urlopen(request, timeout=asked.timeout + 1) as answer:
+            return _whole(answer, asked.endpoint)
+    except urllib.error.HTTPError as error:
+        excerpt = ""
+        with error, suppress(OSError, http.client.HTTPException):
+            excerpt = error.read(300).decode("utf-8", "replace").strip()
+        said = f"answered {error.code}: {excerpt or error.reason}"
+        if error.code not in _AGAIN:
+            raise DownloadError(f"{asked.endpoint} {said}") from None
+    except http.client.IncompleteRead as error:
+        more = "" if error.expected is None else f", and {error.expected:,} more were announced"
+        said = f"cut its answer short: {len(error.partial):,} bytes came{more}; ask for smaller pages"
+    except (OSError, http.client.HTTPException) as error:
+        said = f"cannot be reached: {getattr(error, 'reason', error)}"
+    raise _PassingError(said)
 
 
 def _whole(answer: http.client.HTTPResponse, endpoint: str) -> bytes:
@@ -149,8 +184,8 @@ def _whole(answer: http.client.HTTPResponse, endpoint: str) -> bytes:
     return body
 
 
-def _add_bindings(answer: bytes, statements: Statements) -> None:
-    """Take the rows of a SELECT; one that leaves a variable open states nothing, and is passed over."""
+def _bindings(answer: bytes) -> Iterator[Statement | None]:
+    """Yield the rows of a SELECT; one that leaves a variable open states nothing."""
     found: dict[str, Any] = json.loads(answer)
     names = found["head"]["vars"]
     try:
@@ -160,13 +195,11 @@ def _add_bindings(answer: bytes, statements: Statements) -> None:
             f"the query selects {len(names)} variables; three are needed: ?head ?relation ?tail"
         ) from None
     for row in found["results"]["bindings"]:
-        if all(names[place] in row for place in (head, relation, tail)):
-            statements.add(_term(row[names[head]]), _text(row[names[relation]]), _term(row[names[tail]]))
-        else:
-            statements.seen += 1
+        is_whole = all(names[place] in row for place in (head, relation, tail))
+        yield (_term(row[names[head]]), _text(row[names[relation]]), _term(row[names[tail]])) if is_whole else None
 
 
-def _term(value: dict[str, str]) -> tuple[str, str]:
+def _term(value: dict[str, str]) -> Term:
     kind = _KINDS.get(value["type"], "triple")
     if kind == "literal":
         return kind, literal_label(_text(value), value.get("xml:lang"), value.get("datatype"))
@@ -179,63 +212,6 @@ def _text(value: dict[str, str]) -> str:
     return value["value"]
 
 
-def _add_triples(answer: bytes, statements: Statements) -> None:
+def _triples(answer: bytes) -> Iterator[Statement]:
     library = import_pyoxigraph()
-    add_quads(library.parse(answer, format=library.RdfFormat.N_TRIPLES), statements)
-
-
-class Deadline(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Shuts every connection made through its `opener` once `seconds` have passed, whatever they are doing.
-
-    The timeout of a socket begins anew with every byte, and so bounds nothing.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self.end = time.monotonic() + seconds
-        self.opener = urllib.request.build_opener(self)
-        self._ends: list[socket.socket] = []
-        self._lock = threading.Lock()
-        self._timer = threading.Timer(seconds, self._shut)
-        self._timer.daemon = True
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() >= self.end
-
-    def __enter__(self) -> Deadline:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self._timer.cancel()
-        with self._lock:
-            for end in self._ends:
-                end.close()
-            self._ends = []
-
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(partial(self._connection, http.client.HTTPConnection), req)
-
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(partial(self._connection, http.client.HTTPSConnection), req)
-
-    def _connection(self, kind: Any, *given: Any, **named: Any) -> Any:
-        connection = kind(*given, **named)
-        connection._create_connection = self._connect  # an attribute so that it can be replaced
-        return connection
-
-    def _connect(self, address: tuple[str, int], *given: Any, **named: Any) -> socket.socket:
-        """Make a connection, and keep another handle of it, since TLS takes the first over."""
-        made = socket.create_connection(address, max(1e-3, self.end - time.monotonic()))
-        with self._lock:
-            self._ends.append(made.dup())
-        if self.is_over:
-            self._shut()
-        return made
-
-    def _shut(self) -> None:
-        with self._lock:
-            for end in self._ends:
-                with suppress(OSError):  # gone already
-                    end.shutdown(socket.SHUT_RDWR)
+    return map(statement_of, library.parse(answer, format=library.RdfFormat.N_TRIPLES))

@@ -10,14 +10,14 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError, import_optional
 from staypositive.files import sha256_file
-from staypositive.graph.labelled import ROLES, SKIP_HINT, Encoder, LabelledTriples, Place, require_labels
+from staypositive.graph.labelled import ROLES, SKIP_HINT, Encoder, LabelledTriples, Place
 from staypositive.graph.readers.columns import SIGNS, Places, TableOptions, describe, find_columns, folded, told
 from staypositive.graph.readers.opening import require_modest
 
@@ -35,11 +35,10 @@ def is_table(source: object) -> bool:
 
 def read_table(source: Any, name: str = "a table in memory", options: TableOptions | None = None) -> LabelledTriples:
     """Read a frame of pandas or polars, an Arrow table, an array of shape (n, 3), or a list of triples."""
-    return told(require_labels(encode_table(source, name, "", options or TableOptions(), Place(unit="row"))))
+    return told(encode_table(source, name, "", options or TableOptions(), Place(unit="row")))
 
 
 def encode_table(table: Any, name: str, sha256: str, options: TableOptions, place: Place) -> LabelledTriples:
-    """Return the triples of a table, whose labels are yet to be checked."""
     names, column = _opened(table)
     encoder = Encoder(place)
     places = find_columns(names, options.columns)
@@ -146,41 +145,30 @@ def add_rows(
         encoder.left_out += len(kept) - sum(kept)
         columns = (None if cells is None else list(compress(cells, kept)) for cells in (*triple, *extra, lines))
         *triple, label, confidence, lines = columns  # type: ignore[assignment]
+    ids = encoder.number(tuple(triple), lines)  # type: ignore[arg-type]
     signs = weights = None
     if label is not None:
         known = [_sign(cell) for cell in label]
         if None in known:
             row = known.index(None)
             said = f"expected 1 or -1 {where}, found {repr(label[row])[:80]}{hint}"
-            _refuse_row(encoder, triple, lines, row, said)
+            raise encoder.place.error(said, int(lines[row]))
         signs = np.array(known, dtype=np.int8)
     if confidence is not None:
         numbers = np.array(list(map(_number, confidence)), dtype=np.float64)
         bad = np.flatnonzero(~((numbers <= np.finfo(np.float32).max) & (numbers >= 0)))
         if len(bad):
             said = f"expected a number from 0 as confidence, found {repr(confidence[bad[0]])[:80]}"
-            _refuse_row(encoder, triple, lines, int(bad[0]), said)
+            raise encoder.place.error(said, int(lines[bad[0]]))
         weights = numbers.astype(np.float32)
-    encoder.add(tuple(triple), lines, signs, weights)  # type: ignore[arg-type]
-
-
-def _refuse_row(encoder: Encoder, triple: Sequence[Any], lines: Sequence[int], row: int, said: str) -> NoReturn:
-    """Raise the fault of a row, unless some row before it, or itself, has a label that is blank."""
-    head, relation, tail = (cells[: row + 1] for cells in triple)
-    encoder.add((head, relation, tail), lines[: row + 1])
-    require_labels(encoder.finish(""))
-    raise encoder.place.error(said, int(lines[row]))
+    encoder.keep(ids, lines, signs, weights)
 
 
 def finish_rows(
     encoder: Encoder, name: str, sha256: str, names: Sequence[object], places: Places, options: TableOptions
 ) -> LabelledTriples:
     """Return all rows, with a note of how they were read; without names there is nothing to tell."""
-    notes = options.note(encoder.left_out)
-    if not encoder.rows:
-        said = f"the table has no rows{f' ({notes[0]})' if notes else ''}; expected a triple in each"
-        raise encoder.place.error(said) if encoder.place.path else InputError(said)
-    found = encoder.finish(name, sha256, notes)
+    found = encoder.finish(name, sha256, options.note(encoder.left_out))
     return dataclasses.replace(found, layout=describe(names, places, found.triple(0)) if names else "")
 
 

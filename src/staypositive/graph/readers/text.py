@@ -19,7 +19,8 @@ from typing import NoReturn
 import numpy as np
 
 from staypositive.errors import DataError, InputError
-from staypositive.graph.labelled import Encoder, LabelledTriples, Place, require_labels
+from staypositive.files import sha256_file
+from staypositive.graph.labelled import Encoder, LabelledTriples, Place
 from staypositive.graph.readers.columns import (
     ALL_FAMILIES,
     SIGNS,
@@ -35,7 +36,6 @@ from staypositive.graph.readers.tables import Piece, add_rows, finish_rows
 
 PIECE = 1 << 22  # bytes read at once
 CSV_ROWS = 1 << 15  # rows of a CSV file taken at once
-_ORDINALS = ("first", "second", "third", "fourth", "fifth")
 _TOO_MANY = "; say which to read: --columns head=1,relation=2,tail=3, or by the names of a header"
 _UNLABELLED = "; if it is no label of truth, say --columns label="
 _HEADER_OR_COLUMNS = (
@@ -109,26 +109,20 @@ class _Reading:
         places = self.layout.places
         triple = [columns[place] for place in places.triple]
         extra = [None if place is None else columns[place] for place in places[1:]]
-        where = places.label or 0
-        column = f"{_ORDINALS[where]} column" if where < len(_ORDINALS) else f"column {where + 1}"
+        where = "as a label" if places.label is None else f"in column {places.label + 1}"
         hint = _UNLABELLED if self.names else _HEADER_OR_COLUMNS
-        add_rows(self.encoder, triple, extra, lines, self.options, f"in the {column}", hint)
+        add_rows(self.encoder, triple, extra, lines, self.options, where, hint)
 
-    def finish(self, sha256: str) -> LabelledTriples:
-        encoder, layout = self.encoder, self.layout
-        if not encoder.rows or layout is None:
-            notes = self.options.note(encoder.left_out)
-            why = f" ({notes[0]})" if notes else "; expected one line `head<TAB>relation<TAB>tail` each"
-            raise DataError(f"no triples here{why}", self.path)
+    def finish(self) -> LabelledTriples:
+        layout = self.layout or Layout(3, Places((0, 1, 2)))
         names = layout.names if self.names or self.options.columns else ()
-        found = finish_rows(encoder, self.path.name, sha256, names, layout.places, self.options)
+        found = finish_rows(self.encoder, self.path.name, sha256_file(self.path), names, layout.places, self.options)
         if self.options.header is None and not self.names:
             found = dataclasses.replace(found, notes=(*found.notes, *header_note(found.ids, found.triple(0))))
         return found
 
     def _refuse(self, columns: Sequence[Sequence[str]], line: int, width: int) -> NoReturn:
-        """Name a row that is too wide or too narrow, unless a row before it has a blank label."""
-        require_labels(self.encoder.finish(""))
+        """Name a row that is too wide or too narrow."""
         said = f"expected {width} columns as in the first row, found {len(columns)}"
         if len(columns) not in (3, 4, width):
             kind = "comma" if plain_suffix(self.path) == ".csv" else "tab"
@@ -144,8 +138,7 @@ def read_text(path: Path, options: TableOptions, *_: object) -> LabelledTriples:
     with opened(path) as stream:
         for columns, lines in (_csv_pieces if plain_suffix(path) == ".csv" else _tab_pieces)(stream, path):
             reading.take(columns, lines)
-        sha256 = stream.sha256()
-    return reading.finish(sha256)
+    return reading.finish()
 
 
 def _tab_pieces(stream: Opened, path: Path) -> Iterator[Piece]:
