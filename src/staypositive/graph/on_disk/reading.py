@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from staypositive.errors import DataError
 from staypositive.files import sha256_file
 from staypositive.graph.labelled import SKIP_HINT, Source
-from staypositive.graph.on_disk.shards import Labels, Piece, Shard, open_shard
+from staypositive.graph.on_disk.shards import Labels, Piece, read_pieces
 from staypositive.graph.on_disk.storage import CELLS, COLUMNS, GrowingArray, Job, Sizes, Spill
 from staypositive.graph.on_disk.vocabulary import hash_texts
 from staypositive.graph.readers.columns import TableOptions, describe, header_note, log
@@ -44,7 +44,7 @@ class Reading:
         with GrowingArray(job.folder / CELLS, "<i8", 3) as cells, job.progress("reading", total) as advance:
             for path in shards:
                 try:
-                    self._read(open_shard(path, options), cells)
+                    self._read(path, cells)
                 except OSError as error:
                     raise DataError(f"cannot be read: {error.strerror or error}", path) from error
                 advance(path.stat().st_size)
@@ -62,9 +62,9 @@ class Reading:
                 advance(1)
         return Sizes(*sizes)
 
-    def _read(self, shard: Shard, cells: GrowingArray) -> None:
-        name, before, left_out = shard.path.name, cells.length, 0
-        for piece in shard.pieces(self.job.piece):
+    def _read(self, path: Path, cells: GrowingArray) -> None:
+        name, before, left_out = path.name, cells.length, 0
+        for piece in read_pieces(path, self.options, self.job.piece):
             if cells.length and (piece.ids is None) != (self.numbers is None):
                 here, then = ("labels", "whole numbers") if piece.ids is None else ("whole numbers", "labels")
                 raise piece.place.error(f"{here} here, but {then} in an earlier shard; give all shards one kind")
@@ -72,7 +72,7 @@ class Reading:
             left_out += piece.left_out + len(keep) - len(found)
             if not len(found):
                 continue
-            triple, layout = piece.triple(int(keep.argmax())), shard.layout
+            triple, layout = piece.triple(int(keep.argmax())), piece.layout
             if cells.length == before:
                 if layout is not None and layout != self._told:  # the shard before had another
                     log.info("%s: %s", name, describe(layout.names, layout.places, triple))
@@ -82,7 +82,7 @@ class Reading:
             cells.append(found)
         for note in self.options.note(left_out):
             log.warning("%s: %s", name, note)
-        self.sources.append(Source(name, sha256_file(shard.path), cells.length - before))
+        self.sources.append(Source(name, sha256_file(path), cells.length - before))
 
     def _hashes(self, piece: Piece) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the hashes of the labels, shape (rows, 3), and which rows of the piece were kept."""

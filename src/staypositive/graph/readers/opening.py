@@ -123,7 +123,7 @@ def opened(path: Path) -> Iterator[Opened]:
         yield Opened(path, raw)
 
 
-def whole_lines(stream: Opened, path: Path, size: int, returns: bool = True) -> Iterator[tuple[bytes, int]]:
+def whole_lines(stream: Opened, size: int, returns: bool = True) -> Iterator[tuple[bytes, int]]:
     """Yield bytes that end where a line ends, and the number of their first line.
 
     `size` bytes are read at once. A file without any line feed has lines that end in carriage returns, as on old
@@ -136,11 +136,13 @@ def whole_lines(stream: Opened, path: Path, size: int, returns: bool = True) -> 
         if data and not end:
             rest += data
             if len(rest) > MOST_LINE:
-                raise DataError(f"a line of more than {MOST_LINE:,} bytes; is this a file of triples?", path, line)
+                raise DataError(
+                    f"a line of more than {MOST_LINE:,} bytes; is this a file of triples?", stream.path, line
+                )
             continue
         piece, rest = (rest + body + end, tail) if data else (rest, b"")
         if start:
-            piece = _without_mark(piece, path)
+            piece = _without_mark(piece, stream.path)
             if returns and not data:
                 piece = piece.rstrip(b"\r").replace(b"\r", b"\n")
         if piece:
