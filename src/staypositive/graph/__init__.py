@@ -13,7 +13,8 @@ from staypositive.graph.knowledge_graph import (
     triple_keys,
 )
 from staypositive.graph.loading import Facts, add_facts, load_graph
-from staypositive.graph.on_disk import StreamedGraph, StreamedSplit, ingest, open_streamed, parse_size
+from staypositive.graph.on_disk import ingest, parse_size
+from staypositive.graph.on_disk.graph import StreamedGraph, StreamedSplit, open_streamed
 from staypositive.graph.quality import GraphReport, drop_unseen, inspect_graph
 from staypositive.graph.readers import READERS, RdfTerms, Sparql, read_triples, register_reader
 from staypositive.graph.readers.columns import log as columns_log

@@ -22,7 +22,7 @@ from staypositive.graph.encoded import read_encoded
 from staypositive.graph.folders import read_folder
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Split, Vocabulary, assemble
 from staypositive.graph.labelled import LabelledTriples, require_facts
-from staypositive.graph.on_disk import MANIFEST, StreamedGraph, open_streamed
+from staypositive.graph.on_disk.graph import MANIFEST, StreamedGraph, open_streamed
 from staypositive.graph.quality import inspect_graph
 from staypositive.graph.readers import ColumnNames, RdfTerms, Sparql, TableOptions
 from staypositive.graph.splitting import DEFAULT_SPLIT, split_triples

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from staypositive.errors import DataError, InputError
 from staypositive.graph.labelled import ROLES, SKIP_HINT, Place
+from staypositive.graph.on_disk import kernels
 from staypositive.graph.readers.columns import TableOptions
 from staypositive.graph.readers.opening import PACKED, decoded, opened, plain_suffix, whole_lines
 from staypositive.graph.readers.tables import opened_parquet, parquet_batches
@@ -51,8 +52,6 @@ class Labels:
     lengths: NDArray[Any]
 
     def take(self, rows: NDArray[np.int64]) -> Labels:
-        from staypositive.graph.on_disk import kernels
-
         lengths = self.lengths[rows].astype(np.int64)
         blob = np.empty(int(lengths.sum()), dtype=np.uint8)
         kernels.gather_bytes(self.data, self.starts[rows], lengths, blob)
@@ -134,8 +133,6 @@ def _find_layout(names: Sequence[str], body: bytes, line: int, options: TableOpt
 
 
 def _split(layout: Layout, body: bytes, line: int, path: Path) -> tuple[Labels, Labels, Labels]:
-    from staypositive.graph.on_disk import kernels
-
     roles = np.full(layout.width, -1, dtype=np.int64)
     roles[list(layout.places.triple)] = range(3)
     data, lines = np.frombuffer(body, dtype=np.uint8), body.count(b"\n")
