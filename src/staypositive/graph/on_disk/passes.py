@@ -14,7 +14,7 @@ from staypositive.files import sha256_file
 from staypositive.graph.labelled import SKIP_HINT, Source
 from staypositive.graph.on_disk import kernels
 from staypositive.graph.on_disk.shards import Labels, Piece, read_pieces
-from staypositive.graph.on_disk.storage import CELLS, COLUMNS, GrowingArray, Job, Sizes, Spill, StoredArray
+from staypositive.graph.on_disk.storage import CELLS, KINDS, GrowingArray, Job, Sizes, Spill, StoredArray
 from staypositive.graph.on_disk.vocabulary import VocabularyBuilder, grouped, hash_texts
 from staypositive.graph.readers.columns import TableOptions, describe, header_note, log
 from staypositive.graph.readers.text import Layout
@@ -94,11 +94,9 @@ class Reading:
             row, column = np.argwhere((blank & keep).T)[0].tolist()
             raise piece.error(column, row, f"is empty{SKIP_HINT}")
         rows = slice(None) if keep.all() else keep
-        for kind, columns in COLUMNS.items():
-            for column in columns:
-                own = piece.labels[column]
-                labels = Labels(own.data, own.starts[rows], own.lengths[rows])
-                self._builders[kind].add(labels, hashes[column][rows], checks[column][rows])
+        for kind, own, *numbers in zip(KINDS, piece.labels, hashes, checks, strict=True):
+            labels = Labels(own.data, own.starts[rows], own.lengths[rows])
+            self._builders[kind].add(labels, *(each[rows] for each in numbers))
         return hashes[:, rows].T, keep
 
     def _numbers(self, piece: Piece, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -144,7 +142,7 @@ def encode(job: Job, sizes: Sizes) -> Spill:
 
 def _slices(job: Job, sizes: Sizes) -> Iterator[list[tuple[str, StoredArray, int, int]]]:
     """Yield what is looked up in one pass: of each kind, which of its sorted hashes."""
-    paths = {kind: job.folder / f"{kind}-hashes.npy" for kind in COLUMNS}
+    paths = {kind: job.folder / f"{kind}-hashes.npy" for kind in KINDS}
     stored = [(kind, StoredArray(path)) for kind, path in paths.items() if path.exists()]
     room = job.memory // 4 // 24  # a hash and up to two buckets each
     for first in range(0, max(sizes) if stored else 1, room):
@@ -160,8 +158,9 @@ def _lookup(kind: str, stored: StoredArray, first: int, last: int) -> Callable[[
     np.cumsum(np.bincount((hashes - hashes[0]) >> shift), out=starts[1:])
 
     def encode_cells(cells: NDArray[np.int64]) -> None:
-        for column in COLUMNS[kind]:
-            kernels.encode_cells(cells, column, hashes, starts, shift, first)
+        for column, own in enumerate(KINDS):
+            if own == kind:
+                kernels.encode_cells(cells, column, hashes, starts, shift, first)
 
     return encode_cells
 
