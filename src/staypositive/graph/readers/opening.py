@@ -55,10 +55,14 @@ class Opened:
     """What went wrong while reading, for callers whose parser hides it."""
 
     def __init__(self, path: Path, raw: BufferedReader) -> None:
-        self.path = path
+        self.path, self.packing = path, ""
+        self._stream: Any = raw
         start = raw.peek(4)[:4]
-        self.packing = "gzip" if start.startswith(GZIP) else "zstd" if start == ZSTD else ""
-        self._stream = self._unpacked(raw)
+        if start.startswith(GZIP):
+            self.packing, self._stream = "gzip", gzip.GzipFile(fileobj=raw)
+        elif start == ZSTD:
+            zstandard = import_optional("zstandard", f"{path}: zstd", "zstd")
+            self.packing, self._stream = "zstd", _Zstd(raw, zstandard.ZstdDecompressor())
         self._size, self._given = path.stat().st_size, 0
 
     def read(self, size: int) -> bytes:
@@ -76,14 +80,6 @@ class Opened:
             said = f"the {self.packing} data is damaged: {error}" if self.packing else f"cannot be read: {error}"
             self.failure = DataError(said, self.path)
         raise self.failure
-
-    def _unpacked(self, stream: Any) -> Any:
-        if self.packing == "gzip":
-            return gzip.GzipFile(fileobj=stream)
-        if self.packing == "zstd":
-            zstandard = import_optional("zstandard", f"{self.path}: zstd", "zstd")
-            return _Zstd(stream, zstandard.ZstdDecompressor())
-        return stream
 
 
 class _Zstd:
