@@ -15,10 +15,11 @@ import pytest
 from staypositive.errors import DataError, InputError, SettingError, UnknownLabelError
 from staypositive.files import sha256_bytes, sha256_file, to_json
 from staypositive.graph import SPLITS, StreamedGraph, Vocabulary, ingest, load_graph, open_streamed, write_encoded
-from staypositive.graph.on_disk import encoding, parse_size, reading
+from staypositive.graph.on_disk import parse_size
 from staypositive.graph.on_disk.storage import GrowingArray, Job, Sizes, Spill, StoredArray, silent
 
 kernels = pytest.importorskip("staypositive.graph.on_disk.kernels", reason="needs numba")
+from staypositive.graph.on_disk import passes, vocabulary
 
 LEAST = 128 << 20
 Triple = tuple[str, str, str]
@@ -76,7 +77,7 @@ def test_shards_and_memory_change_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     for number in range(5):
         text = "".join("\t".join(triple) + "\r\n" for triple in triples[::-1][number::5])
         (shards / f"part-{number}.txt.gz").write_bytes(gzip.compress(text.encode()))
-    monkeypatch.setattr(reading, "SMALLEST_FILTER", 4)  # labels are forgotten and found again
+    monkeypatch.setattr(vocabulary, "SMALLEST_FILTER", 4)  # labels are forgotten and found again
     monkeypatch.setattr(Job, "piece", 997)  # pieces cut lines anywhere
     monkeypatch.setattr(Spill, "put", _always_to_disk(Spill.put))
     twin = ingest(shards, tmp_path / "twin", memory=LEAST, hold_out=50)
@@ -108,7 +109,7 @@ def test_hashes_that_do_not_fit_are_taken_slice_by_slice(tmp_path: Path) -> None
     np.save(tmp_path / "cells.npy", np.column_stack(columns))
     sizes = Sizes(len(hashes["entity"]), len(hashes["relation"]))
     job = Job(tmp_path, 24 * 4 * 100, silent)  # room for 100 hashes a pass: nine passes
-    spill = encoding.encode(job, sizes)
+    spill = passes.encode(job, sizes)
     found = np.concatenate([spill.take(part, "<i4").reshape(-1, 3) for part in range(len(spill))])
     assert len(spill) > 1
     assert sorted(map(tuple, found.tolist())) == sorted(map(tuple, ids.tolist()))
@@ -184,7 +185,7 @@ def test_ids_follow_hashes_that_spread_evenly() -> None:
     lengths = np.array([len(label) for label in labels])
     data = np.frombuffer("".join(labels).encode(), dtype=np.uint8)
     hashes, checks = np.empty((2, len(labels)), dtype=np.int64)
-    assert kernels.hash_labels(data, np.cumsum(lengths) - lengths, lengths, hashes, checks) == -1
+    kernels.hash_labels(data, np.cumsum(lengths) - lengths, lengths, hashes, checks)
     assert len(np.unique(hashes)) == len(np.unique(checks)) == len(labels)
     assert (hashes >= 0).all()
     counts = np.bincount(hashes >> 59, minlength=16)
@@ -195,10 +196,9 @@ def test_ids_follow_hashes_that_spread_evenly() -> None:
 def test_two_labels_of_one_hash_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = kernels.hash_labels
 
-    def clashing(data, starts, lengths, hashes, checks) -> int:
-        blank = honest(data, starts, lengths, hashes, checks)
+    def clashing(data, starts, lengths, hashes, checks) -> None:
+        honest(data, starts, lengths, hashes, checks)
         hashes[:] = 5
-        return blank
 
     monkeypatch.setattr(kernels, "hash_labels", clashing)
     with pytest.raises(DataError, match=r"'[ab]' and '[ab]' have the same hash of 63 bits"):

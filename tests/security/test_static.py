@@ -41,11 +41,10 @@ WRITERS = {
     "sealed_folder.py": "by `files.replacing`; a file without a name, to see whether a folder can be written to",
     "sharded/checkpoint.py": "no linked folder is removed",
     "tensors.py": "by `files.replacing`",
-    "graph/on_disk/encoding.py": "within the new folder of an ingestion",
     "graph/on_disk/graph.py": "the new folder of an ingestion, which is no link",
-    "graph/on_disk/reading.py": "within the new folder of an ingestion",
+    "graph/on_disk/passes.py": "within the new folder of an ingestion",
     "graph/on_disk/storage.py": "within the new folder of an ingestion",
-    "graph/on_disk/vocabulary.py": "a map to read from",
+    "graph/on_disk/vocabulary.py": "within the new folder of an ingestion; and a map to read from",
     "tuning/search.py": "SQLite, on files that are no links",
 }
 """Files that write otherwise than by `files.write_atomic`, and why nothing in them follows a link."""

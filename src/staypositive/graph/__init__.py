@@ -3,7 +3,6 @@
 from staypositive.graph.catalogue import CATALOGUE, Dataset, find_dataset
 from staypositive.graph.encoded import write_encoded
 from staypositive.graph.folders import read_folder, write_folder
-from staypositive.graph.growing import Facts, add_facts
 from staypositive.graph.knowledge_graph import (
     SPLITS,
     KnowledgeGraph,
@@ -13,8 +12,9 @@ from staypositive.graph.knowledge_graph import (
     Vocabulary,
     triple_keys,
 )
-from staypositive.graph.loading import load_graph
-from staypositive.graph.on_disk import StreamedGraph, StreamedSplit, ingest, open_streamed, parse_size
+from staypositive.graph.loading import Facts, add_facts, load_graph
+from staypositive.graph.on_disk import ingest, parse_size
+from staypositive.graph.on_disk.graph import StreamedGraph, StreamedSplit, open_streamed
 from staypositive.graph.quality import GraphReport, drop_unseen, inspect_graph
 from staypositive.graph.readers import READERS, RdfTerms, Sparql, read_triples, register_reader
 from staypositive.graph.readers.columns import log as columns_log

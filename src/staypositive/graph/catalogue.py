@@ -71,7 +71,13 @@ class Dataset:
     def fetch(self, file: RemoteFile) -> Path:
         """Return a checked local copy of one file: the mirror's, the cache's, or a fresh download."""
         if mirror := os.environ.get(MIRROR_VARIABLE):
-            return self._mirrored(Path(mirror) / self.folder / file.name, file.sha256)
+            path = Path(mirror) / self.folder / file.name
+            if not path.is_file():
+                said = f"the mirror in {MIRROR_VARIABLE} has no {path}; unset the variable to download it"
+                raise DownloadError(said)
+            if (found := sha256_file(path)) != file.sha256:
+                raise DownloadError(f"{path} is not the pinned file: expected SHA-256 {file.sha256}, found {found}")
+            return path
         import pooch
 
         url, folder = f"{self.address}/{file.name}", cache_folder() / self.folder
@@ -81,14 +87,6 @@ class Dataset:
         except Exception as error:  # pooch passes on whatever its transport raises
             hint = f"Check the connection, or set {MIRROR_VARIABLE} to a folder that has it"
             raise DownloadError(f"could not fetch {url}: {error}. {hint}") from error
-
-    def _mirrored(self, path: Path, sha256: str) -> Path:
-        if not path.is_file():
-            raise DownloadError(f"the mirror in {MIRROR_VARIABLE} has no {path}; unset the variable to download it")
-        found = sha256_file(path)
-        if found != sha256:
-            raise DownloadError(f"{path} is not the pinned file: expected SHA-256 {sha256}, found {found}")
-        return path
 
     @property
     def folder(self) -> str:
@@ -103,9 +101,8 @@ def find_dataset(name: str) -> Dataset:
     return CATALOGUE[name.casefold()]
 
 
-_TABLES = parse_toml(Path(__file__).with_suffix(".toml").read_text("utf-8"))["dataset"]
 CATALOGUE: dict[str, Dataset] = {
     table["name"].casefold(): Dataset(**table | {"files": tuple(RemoteFile(*f) for f in table.get("files", ()))})
-    for table in _TABLES
+    for table in parse_toml(Path(__file__).with_suffix(".toml").read_text("utf-8"))["dataset"]
 }
 """Every named dataset, by its name in lower case; `catalogue.toml` states them."""

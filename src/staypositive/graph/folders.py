@@ -108,8 +108,7 @@ def _rows(graph: KnowledgeGraph, split: Split) -> Iterator[list[str]]:
     """Yield the rows of a split; a header where its columns, or what its first triple looks like, need one."""
     stated = {"label": split.labels, "confidence": split.weights}
     extra = {name: values.tolist() for name, values in stated.items() if values is not None}
-    words = (graph.entities, graph.relations, graph.entities)
-    triples = [[own[i] for own, i in zip(words, row, strict=True)] for row in split.triples.tolist()]
+    triples = graph.labelled(split.triples)
     if split.weights is not None or looks_like_header(triples[0]):
         yield ["head", "relation", "tail", *extra]
     for triple, *cells in zip(triples, *extra.values(), strict=True):

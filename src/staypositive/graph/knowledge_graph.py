@@ -6,7 +6,7 @@ import hashlib
 import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -114,7 +114,7 @@ class KnowledgeGraph:
     valid: Split
     test: Split
     sources: tuple[Source, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", as_text(self.name))
@@ -151,6 +151,11 @@ class KnowledgeGraph:
         """Return a mask of the triples with an entity or relation that no training triple has."""
         entities, relations = self.seen_entities, self.seen_relations
         return ~(entities[triples[:, 0]] & relations[triples[:, 1]] & entities[triples[:, 2]])
+
+    def labelled(self, triples: Triples) -> list[list[str]]:
+        """Return triples by their labels, a list for each."""
+        vocabularies = (self.entities, self.relations, self.entities)
+        return [[own[i] for own, i in zip(vocabularies, row, strict=True)] for row in triples.tolist()]
 
     def keys(self, triples: Triples) -> NDArray[np.int64]:
         return triple_keys(triples, len(self.entities), len(self.relations))
@@ -209,9 +214,8 @@ class KnowledgeGraph:
 
     def _repr_html_(self) -> str:
         """Return a small table for notebooks: sizes, and the first training fact as an example."""
-        ((head, relation, tail),) = self.train.first(1).tolist()
-        example = f"{self.entities[head]} · {self.relations[relation]} · {self.entities[tail]}"
-        rows = self._sizes() | {"first fact": html.escape(example)}
+        (example,) = self.labelled(self.train.first(1))
+        rows = self._sizes() | {"first fact": html.escape(" · ".join(example))}
         cells = "".join(f"<tr><th>{what}</th><td>{value}</td></tr>" for what, value in rows.items())
         return f"<table><caption>{html.escape(self.name)}</caption>{cells}</table>"
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from staypositive.errors import InputError, SettingError
 from staypositive.files import write_atomic
-from staypositive.graph import SPLITS, KnowledgeGraph, Triples, write_encoded, write_folder
+from staypositive.graph import SPLITS, KnowledgeGraph, write_encoded, write_folder
 from staypositive.interop.ntriples import BASE, statement, with_probabilities
 from staypositive.run import Run
 
@@ -48,6 +48,8 @@ def export_graph(graph: KnowledgeGraph, out: str | os.PathLike[str], format: str
 
     N-Triples keep false triples in files of their own (`valid_negatives.nt`), and have no confidence.
     """
+    import pandas as pd
+
     choose_format("graph", format)
     out = Path(out)
     if format == "tsv":
@@ -61,22 +63,15 @@ def export_graph(graph: KnowledgeGraph, out: str | os.PathLike[str], format: str
         split = graph.split(name)
         if format == "parquet" and len(split):
             extra = {"label": split.labels, "confidence": split.weights}
-            table = _labelled(graph, split.triples).assign(**{k: v for k, v in extra.items() if v is not None})
+            table = pd.DataFrame(graph.labelled(split.triples), columns=TRIPLE)
+            table = table.assign(**{role: values for role, values in extra.items() if values is not None})
             write_atomic(out / f"{name}.parquet", _parquet(table))
         elif format == "nt":
             for stem, triples in ((name, split.facts), (f"{name}_negatives", split.falsehoods)):
-                lines = [statement(row, base) for row in _labelled(graph, triples).to_numpy().tolist()]
+                lines = [statement(labels, base) for labels in graph.labelled(triples)]
                 if lines:
                     write_atomic(out / f"{stem}.nt", "".join(lines))
     return out
-
-
-def _labelled(graph: KnowledgeGraph, triples: Triples) -> pd.DataFrame:
-    import pandas as pd
-
-    labels = (graph.entities, graph.relations, graph.entities)
-    columns = ([own[number] for number in ids] for own, ids in zip(labels, triples.T.tolist(), strict=True))
-    return pd.DataFrame(dict(zip(TRIPLE, columns, strict=True)))
 
 
 def export_embeddings(run: Run, out: str | os.PathLike[str], format: str = "npy") -> Path:

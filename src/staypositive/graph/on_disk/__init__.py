@@ -13,25 +13,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from staypositive.errors import SettingError
-from staypositive.graph.on_disk.encoding import encode, sort
-from staypositive.graph.on_disk.graph import (
-    MANIFEST,
-    StreamedGraph,
-    StreamedSplit,
-    new_folder,
-    open_streamed,
-    write_manifest,
-)  # fmt: skip
-from staypositive.graph.on_disk.reading import Reading
-from staypositive.graph.on_disk.shards import find_shards
+from staypositive.graph.on_disk.graph import StreamedGraph, new_folder, open_streamed, require_numba, write_manifest
 from staypositive.graph.on_disk.storage import Job, Progress, StoredArray, silent
-from staypositive.graph.on_disk.vocabulary import DiskVocabulary, NumberVocabulary
 from staypositive.graph.readers import ColumnNames, TableOptions
 
-__all__ = [
-    "MANIFEST", "DiskVocabulary", "NumberVocabulary", "Progress", "StoredArray", "StreamedGraph", "StreamedSplit",
-    "ingest", "open_streamed", "parse_size", "silent",
-]  # fmt: skip
+__all__ = ["Progress", "StoredArray", "ingest", "parse_size", "silent"]
 
 LEAST_MEMORY = 1 << 27
 _UNITS = {"KB": 10, "MB": 20, "GB": 30, "TB": 40}
@@ -63,12 +49,16 @@ def ingest(
         raise SettingError(f"memory must be at least {LEAST_MEMORY >> 20} MB, got {memory >> 20} MB")
     if hold_out < 0:
         raise SettingError(f"hold_out must not be negative, got {hold_out}")
+    require_numba()
+    from staypositive.graph.on_disk import passes
+    from staypositive.graph.on_disk.shards import find_shards
+
     shards = find_shards([files] if isinstance(files, str | os.PathLike) else files)
     with new_folder(Path(out), force) as folder:
         job = Job(folder, memory, progress or silent)
-        reading = Reading(job, shards, options)
+        reading = passes.Reading(job, shards, options)
         sizes = reading.number()
-        counts = sizes._asdict() | sort(job, encode(job, sizes), sizes, hold_out)
+        counts = sizes._asdict() | passes.sort(job, passes.encode(job, sizes), sizes, hold_out)
         counts["copies_dropped"] = reading.rows - sum(counts[split] for split in ("train", "valid", "test"))
         labels = "text" if reading.numbers is None else "numbers"
         about = {"name": name or Path(out).resolve().name, "labels": labels, "counts": counts}

@@ -20,7 +20,6 @@ from staypositive.errors import DataError, InputError, RunError, import_optional
 from staypositive.files import sha256_bytes, to_json
 from staypositive.graph.knowledge_graph import SPLITS, KnowledgeGraph, Source, Split, Triples, Vocabulary
 from staypositive.graph.on_disk.storage import StoredArray
-from staypositive.graph.on_disk.vocabulary import DiskVocabulary, NumberVocabulary
 from staypositive.sealed_folder import FolderKind, entry_of, fault
 from staypositive.typed import fits
 
@@ -43,7 +42,6 @@ MARK = "ingesting"  # a file that says a folder is of an ingestion not yet done,
 @contextmanager
 def new_folder(out: Path, force: bool) -> Iterator[Path]:
     """Give a folder to work in, which takes its final name when all went well."""
-    import_optional("numba", "a streamed graph", "fast")  # it hashes and encodes labels
     work = out.with_name(f"{out.name}.part")
     for path in (out, work):
         if path.is_symlink():
@@ -131,9 +129,15 @@ class StreamedGraph(KnowledgeGraph):
         return self.sha256 if isinstance(self.train, StreamedSplit) else self.contents_sha256()
 
 
+def require_numba() -> None:
+    import_optional("numba", "a streamed graph", "fast")  # which hashes and encodes labels
+
+
 def open_streamed(folder: str | os.PathLike[str]) -> StreamedGraph:
     """Open the folder of a streamed graph; every file is checked against its hash."""
-    import_optional("numba", "a streamed graph", "fast")
+    require_numba()
+    from staypositive.graph.on_disk.vocabulary import DiskVocabulary, NumberVocabulary
+
     folder = Path(folder).resolve()
     manifest = read_manifest(folder)
     counts = manifest["counts"]

@@ -56,9 +56,8 @@ def split_lines(data: Any, roles: Any, starts: Any, lengths: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def hash_labels(data: Any, starts: Any, lengths: Any, hashes: Any, checks: Any) -> int:
-    """Fill the hash, inverted of a blank label, and the check of each; return the place of the first blank, or -1."""
-    first = -1
+def hash_labels(data: Any, starts: Any, lengths: Any, hashes: Any, checks: Any) -> None:
+    """Fill the hash, inverted of a blank label, and the check of each."""
     for i in range(starts.shape[0]):
         start, length = starts[i], lengths[i]
         one, two, blank = np.uint64(length) * _A, np.uint64(length) * _B, True
@@ -72,9 +71,6 @@ def hash_labels(data: Any, starts: Any, lengths: Any, hashes: Any, checks: Any) 
             two = _mixed((two ^ word) + _B)
         own = np.int64(one >> _ONE)
         hashes[i], checks[i] = ~own if blank else own, np.int64(two)
-        if blank and first < 0:
-            first = i
-    return first
 
 
 @njit(cache=True, nogil=True)

@@ -15,7 +15,7 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]
 """Called with what is done and how much there is of it; gives what is told of each piece."""
 
 MOST_PIECE = 1 << 24
-COLUMNS = {"entity": (0, 2), "relation": (1,)}  # which columns of a triple have labels of a kind
+KINDS = ("entity", "relation", "entity")  # of the labels in each column of a triple
 CELLS = "cells.npy"  # hashes or ids of all triples, 8 bytes each, between the passes
 HEADER = 128  # bytes of the header of every array written here: numpy pads it to a multiple of 64
 

@@ -55,10 +55,14 @@ class Opened:
     """What went wrong while reading, for callers whose parser hides it."""
 
     def __init__(self, path: Path, raw: BufferedReader) -> None:
-        self.path = path
+        self.path, self.packing = path, ""
+        self._stream: Any = raw
         start = raw.peek(4)[:4]
-        self.packing = "gzip" if start.startswith(GZIP) else "zstd" if start == ZSTD else ""
-        self._stream = self._unpacked(raw)
+        if start.startswith(GZIP):
+            self.packing, self._stream = "gzip", gzip.GzipFile(fileobj=raw)
+        elif start == ZSTD:
+            zstandard = import_optional("zstandard", f"{path}: zstd", "zstd")
+            self.packing, self._stream = "zstd", _Zstd(raw, zstandard.ZstdDecompressor())
         self._size, self._given = path.stat().st_size, 0
 
     def read(self, size: int) -> bytes:
@@ -76,14 +80,6 @@ class Opened:
             said = f"the {self.packing} data is damaged: {error}" if self.packing else f"cannot be read: {error}"
             self.failure = DataError(said, self.path)
         raise self.failure
-
-    def _unpacked(self, stream: Any) -> Any:
-        if self.packing == "gzip":
-            return gzip.GzipFile(fileobj=stream)
-        if self.packing == "zstd":
-            zstandard = import_optional("zstandard", f"{self.path}: zstd", "zstd")
-            return _Zstd(stream, zstandard.ZstdDecompressor())
-        return stream
 
 
 class _Zstd:
@@ -123,7 +119,7 @@ def opened(path: Path) -> Iterator[Opened]:
         yield Opened(path, raw)
 
 
-def whole_lines(stream: Opened, path: Path, size: int, returns: bool = True) -> Iterator[tuple[bytes, int]]:
+def whole_lines(stream: Opened, size: int, returns: bool = True) -> Iterator[tuple[bytes, int]]:
     """Yield bytes that end where a line ends, and the number of their first line.
 
     `size` bytes are read at once. A file without any line feed has lines that end in carriage returns, as on old
@@ -136,11 +132,13 @@ def whole_lines(stream: Opened, path: Path, size: int, returns: bool = True) -> 
         if data and not end:
             rest += data
             if len(rest) > MOST_LINE:
-                raise DataError(f"a line of more than {MOST_LINE:,} bytes; is this a file of triples?", path, line)
+                raise DataError(
+                    f"a line of more than {MOST_LINE:,} bytes; is this a file of triples?", stream.path, line
+                )
             continue
         piece, rest = (rest + body + end, tail) if data else (rest, b"")
         if start:
-            piece = _without_mark(piece, path)
+            piece = _without_mark(piece, stream.path)
             if returns and not data:
                 piece = piece.rstrip(b"\r").replace(b"\r", b"\n")
         if piece:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import compress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,6 @@ Piece = tuple[Sequence[Sequence[Any]], Sequence[int]]
 """Some rows as columns, and the number of each row's line."""
 Column = Callable[[int], NDArray[Any]]
 """Reads the column of a table at some place."""
-Made = TypeVar("Made")
 
 
 def is_table(source: object) -> bool:
@@ -91,40 +91,25 @@ def _cells(values: NDArray[Any]) -> list[Any]:
 def read_parquet(path: Path, options: TableOptions, *_: object) -> LabelledTriples:
     """Read one Parquet file; columns are found as in a frame, and the others are not read."""
     encoder = Encoder(Place(path, "row"))
-
-    def take(names: list[str], places: Places, columns: dict[int, Any]) -> tuple[list[str], Places]:
-        _add(names, lambda place: columns[place].to_numpy(zero_copy_only=False), places, encoder, options)
-        return names, places
-
-    taken = list(parquet_batches(path, options, ROWS, take, is_whole=True))
-    names, places = taken[0] if taken else ([], Places((0, 1, 2)))
+    names: list[str] = []
+    places = Places((0, 1, 2))
+    with opened_parquet(path) as file:
+        stated = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
+        require_modest(path, path.stat().st_size, max(sum(stated), 12 * file.metadata.num_rows))
+        for names, places, columns in parquet_batches(file, options, ROWS):
+            arrays = {place: column.to_numpy(zero_copy_only=False) for place, column in columns.items()}
+            _add(names, arrays.__getitem__, places, encoder, options)
     return finish_rows(encoder, path.name, sha256_file(path), names, places, options)
 
 
-def parquet_batches(
-    path: Path, options: TableOptions, rows: int, take: Callable[[list[str], Places, dict[int, Any]], Made],
-    is_whole: bool = False,
-) -> Iterator[Made]:  # fmt: skip
-    """Yield what `take` makes of the columns' names and places and each batch of Arrow columns, by place.
-
-    With `is_whole` all of the file is kept in memory, so a file of which few bytes stand for many rows is refused.
-    """
+@contextmanager
+def opened_parquet(path: Path) -> Iterator[Any]:
+    """Open a Parquet file, and name it in whatever goes wrong with it."""
     parquet = import_optional("pyarrow.parquet", "Parquet", "parquet")
     try:
-        packed = path.stat().st_size  # whose errors are plainer than pyarrow's
+        path.stat()  # whose errors are plainer than pyarrow's
         with parquet.ParquetFile(path) as file:
-            if is_whole:
-                stated = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
-                require_modest(path, packed, max(sum(stated), 12 * file.metadata.num_rows))
-            names = file.schema_arrow.names
-            places = find_columns(names, options.columns)
-            chosen = {place: names[place] for place in places.by_role.values()}
-            twin = next((name for name in chosen.values() if names.count(name) > 1), None)
-            if twin is not None:
-                raise InputError(f"two columns are called {twin!r:.80}; rename one")
-            for batch in file.iter_batches(rows, columns=list(chosen.values())):
-                at = {place: batch.column(batch.schema.get_field_index(name)) for place, name in chosen.items()}
-                yield take(names, places, at)
+            yield file
     except DataError:
         raise
     except InputError as error:
@@ -133,6 +118,21 @@ def parquet_batches(
         raise DataError(f"cannot be read: {error.strerror or error}", path) from error
     except Exception as error:  # pyarrow has an error for each way in which bytes can be wrong
         raise DataError(f"not a readable Parquet file: {error or type(error).__name__}", path) from error
+
+
+def parquet_batches(
+    file: Any, options: TableOptions, rows: int
+) -> Iterator[tuple[list[str], Places, dict[int, Any]]]:
+    """Yield the columns' names and places with each batch of Arrow columns, by place."""
+    names = file.schema_arrow.names
+    places = find_columns(names, options.columns)
+    chosen = {place: names[place] for place in places.by_role.values()}
+    twin = next((name for name in chosen.values() if names.count(name) > 1), None)
+    if twin is not None:
+        raise InputError(f"two columns are called {twin!r:.80}; rename one")
+    for batch in file.iter_batches(rows, columns=list(chosen.values())):
+        at = {place: batch.column(batch.schema.get_field_index(name)) for place, name in chosen.items()}
+        yield names, places, at
 
 
 def add_rows(

@@ -143,7 +143,7 @@ def read_text(path: Path, options: TableOptions, *_: object) -> LabelledTriples:
 
 def _tab_pieces(stream: Opened, path: Path) -> Iterator[Piece]:
     """Split at tabs; a line may end in CRLF, and blank lines are passed over."""
-    for data, start in whole_lines(stream, path, PIECE):
+    for data, start in whole_lines(stream, PIECE):
         # not splitlines(): a label may hold U+2028 and its kin
         text = decoded(data, path, start).replace("\r\n", "\n")
         text = (_RETURNS.sub("", text) if "\r" in text else text).removesuffix("\n")
@@ -170,7 +170,7 @@ def _even_columns(body: str) -> list[Sequence[str]]:
 
 def _csv_pieces(stream: Opened, path: Path) -> Iterator[Piece]:
     """Take the records of a CSV file; a quoted cell may span lines, and a record is named by its first."""
-    texts = (decoded(data, path, line) for data, line in whole_lines(stream, path, PIECE, returns=False))
+    texts = (decoded(data, path, line) for data, line in whole_lines(stream, PIECE, returns=False))
     reader = csv.reader((line for text in texts for line in io.StringIO(text, newline="")), strict=True)
     records = _records(reader, path)
     while found := list(islice(records, CSV_ROWS)):
