@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from staypositive.models.dropout import drop_threshold
+from staypositive.models.hashing import drop_threshold
 from staypositive.training.engine import Step, Terms, terms_of
 from staypositive.training.facts import Prepared
 from staypositive.training.stores import RowStore

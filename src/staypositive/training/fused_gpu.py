@@ -13,8 +13,7 @@ from torch import Tensor
 
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
-from staypositive.models.dropout import drop_threshold
-from staypositive.models.hashing import mix
+from staypositive.models.hashing import drop_threshold, mix
 from staypositive.training.engine import Engine, Terms, terms_of
 from staypositive.training.state import State, copy_into, under
 from staypositive.training.step_plan import StepPlan
