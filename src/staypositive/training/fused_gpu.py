@@ -49,7 +49,7 @@ def hyperparameters_of(task: TrainingTask) -> list[float]:
 
 
 class FusedGpuEngine(Engine):
-    """Takes the steps of `AutogradStep` through Triton kernels, for one run or a pack of runs of one shape.
+    """Takes the steps of `AutogradEngine` through Triton kernels, for one run or a pack of runs of one shape.
 
     Each run is what it would be alone; their tables become parts of larger ones. Sums run in no fixed order, as
     atomics do.
