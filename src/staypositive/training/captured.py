@@ -11,9 +11,9 @@ from torch import Tensor
 
 from staypositive.models.hashing import step_keys
 from staypositive.training.engine import AutogradEngine, Terms
-from staypositive.training.facts import FactsInMemory
 from staypositive.training.optimisers import AdaGrad
 from staypositive.training.stores import RowStore
+from staypositive.training.task import FactsInMemory
 
 
 class CapturedEngine(AutogradEngine):

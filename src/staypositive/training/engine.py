@@ -17,9 +17,9 @@ from staypositive.errors import SettingError
 from staypositive.models import BilinearModel, evaluating
 from staypositive.models.hashing import step_keys
 from staypositive.objectives import LogisticForm
-from staypositive.training.facts import Prepared
 from staypositive.training.state import State, copy_into, under, within
 from staypositive.training.stores import RowStore
+from staypositive.training.task import Prepared
 
 Terms = dict[str, Tensor]
 Number = TypeVar("Number", float, Tensor)

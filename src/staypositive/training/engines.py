@@ -16,13 +16,12 @@ from staypositive.models.block import GPU_BLOCKS
 from staypositive.objectives import Statistic, gram_is_less_work
 from staypositive.training.captured import CapturedEngine
 from staypositive.training.engine import AutogradEngine, Engine, EnginesInTurn
-from staypositive.training.facts import FactStream, can_stream
 from staypositive.training.fused_cpu import FusedCpuEngine
 from staypositive.training.fused_gpu import FusedGpuEngine
 from staypositive.training.optimisers import AdaGrad
 from staypositive.training.sharded_store import ShardedRows
 from staypositive.training.stores import GramInterval, GramRows, RowStore, WholeTables
-from staypositive.training.task import TrainingTask
+from staypositive.training.task import FactStream, TrainingTask, can_stream
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from staypositive.models.hashing import drop_threshold
 from staypositive.training.engine import SteppedEngine, Terms, terms_of
-from staypositive.training.facts import Prepared
 from staypositive.training.state import State
 from staypositive.training.stores import RowStore
+from staypositive.training.task import Prepared
 
 MOST_THREADS = 8
 LARGE_TABLE = 2**25

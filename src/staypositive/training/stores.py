@@ -62,28 +62,15 @@ class RowStore:
 
     def batch_of(
         self,
-        positions: Sequence[Tensor],
+        positions: tuple[Tensor, Tensor, Tensor],
         n_facts: int,
         weights: tuple[Tensor, Tensor],
         prepared: dict[str, Tensor],
         key: Tensor,
     ) -> Batch:
         """Form rows from the weights of entities and relations, as the loss sees them."""
-        heads, relations, tails = positions
-        entity_weights, relation_weights = weights
-        return Batch(
-            heads=heads,
-            relations=relations,
-            tails=tails,
-            n_facts=n_facts,
-            entity_weights=entity_weights,
-            relation_weights=relation_weights,
-            entity_rows=self.model.form_entity_rows(entity_weights),
-            relation_rows=self.model.form_relation_rows(relation_weights),
-            batches=self.task.batches,
-            key=key[0],
-            prepared=prepared,
-        )
+        rows = self.model.form_entity_rows(weights[0]), self.model.form_relation_rows(weights[1])
+        return Batch(*positions, n_facts, *weights, *rows, self.task.batches, key[0], prepared)
 
     def share(self, terms: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return what this process counts of each term."""

@@ -1,4 +1,4 @@
-"""The processes that train together: torch.distributed's collectives, with what is handed to them counted."""
+"""Where a training runs: its device, and the processes that share it by collectives, with what they send counted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,23 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from staypositive.errors import SettingError
-from staypositive.training.device import resolve_device
 
 _BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the device of that name; `auto` takes CUDA where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError):
+        raise SettingError(f"expected a device such as auto, cpu, cuda or cuda:1, got {name!r}") from None
+    if device.type not in ("cpu", "cuda"):
+        raise SettingError(f"expected a device such as auto, cpu, cuda or cuda:1, got {name!r}")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise SettingError(f"no CUDA device {name!r} is available here; use --device cpu")
+    return device
 
 
 def is_launched() -> bool:
