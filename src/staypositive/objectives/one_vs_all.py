@@ -39,8 +39,7 @@ class OneVsAll(Objective):
     )
 
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
-        heads, tails = batch.entity_rows[batch.heads], batch.entity_rows[batch.tails]
-        relations = batch.relation_rows[batch.relations]
+        heads, relations, tails = batch.rows()
         terms = {"tails": self._answer(model, batch, model.tail_query(heads, relations), batch.tails, 0)}
         if not self.reciprocal:
             terms["heads"] = self._answer(model, batch, model.head_query(tails, relations), batch.heads, 1)
