@@ -25,7 +25,6 @@ from staypositive.sharded import (
     score_sharded,
     shard_model,
 )
-from staypositive.sharded.rows import gather
 from staypositive.training import build_engine
 from stepping import epoch
 
@@ -86,7 +85,7 @@ def train(name: str, world: World) -> dict[str, Tensor]:
     found["new"] = torch.from_numpy(np.concatenate([relation.triples for relation in new]))
     found["scores"] = torch.from_numpy(score_sharded(world, model, graph.test.triples[:3]))
     found |= {name: weight.detach().cpu() for name, weight in model.named_parameters()}
-    whole = gather(world, model.entities.detach(), model.n_entities)
+    whole = world.gather(model.entities.detach(), model.n_entities)
     return found if whole is None else found | {"entities": whole}
 
 

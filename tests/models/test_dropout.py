@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from staypositive.models.dropout import drop_threshold, keep_mask, masks_at
-from staypositive.models.hashing import GOLDEN, draw_below, mix, mix_all, step_keys
+from staypositive.models.hashing import (
+    GOLDEN,
+    draw_below,
+    drop_threshold,
+    keep_mask,
+    masks_at,
+    mix,
+    mix_all,
+    step_keys,
+)
 
 CPU = torch.device("cpu")
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from staypositive.models import TABLES, BlockModel, Table
-from staypositive.models.dropout import drop_threshold, keep_mask
 from staypositive.models.gpu import encode_terms, keep_mask_on_gpu
+from staypositive.models.hashing import drop_threshold, keep_mask
 
 ALL = {**TABLES, "negative weight": Table(2, 2, "001+ 110-", weight=-0.5)}
 

@@ -8,7 +8,7 @@ from torch.nn.functional import softplus
 
 from conftest import tiny_model
 from staypositive.errors import SettingError
-from staypositive.models import BilinearModel
+from staypositive.models import BilinearModel, build_model
 from staypositive.models.hashing import step_keys
 from staypositive.objectives import OBJECTIVES, Batch, NegativeSampling, OneVsAll, StayPositive, build_objective
 
@@ -86,6 +86,20 @@ def test_one_vs_all_drops_the_query_in_training_alone() -> None:
     assert not torch.isclose(dropped, plain)
     model.eval()
     torch.testing.assert_close(OneVsAll().terms(model, whole_batch(model))["tails"], plain)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_gradients_are_alike_bit_by_bit_with_several_threads(name: str) -> None:
+    triples = torch.randint(0, 50, (2000, 3), generator=torch.Generator().manual_seed(0))
+    model = build_model("complex", 50, 50, 32, bound="identity")
+    model.initialise(torch.Generator().manual_seed(0))
+    torch.set_num_threads(2)
+    found = []
+    for _ in range(5):
+        batch = whole_batch(model, triples, len(triples))
+        loss = torch.stack(list(build_objective(name).terms(model, batch).values())).sum()
+        found.append(torch.autograd.grad(loss, model.entities)[0])
+    assert all(torch.equal(one, found[0]) for one in found)
 
 
 def test_building_by_name() -> None:

@@ -21,10 +21,11 @@ from staypositive.inference import discover
 from staypositive.run import make_settings, new_model
 from staypositive.run.checkpoint import Checkpoint, identity_of
 from staypositive.run.fitting import training_task
-from staypositive.sharded import World, checkpoint, fit_sharded, rows, shard_model
+from staypositive.sharded import World, checkpoint, fit_sharded, shard_model
 from staypositive.sharded import fitting as fitting_module
 from staypositive.sharded.checkpoint import SHARDED, ShardedCheckpointFolder
 from staypositive.training import build_engine, train
+from staypositive.training.world import rows_of
 
 SMALL: dict[str, Any] = {
     "model": "distmult", "dim": 8, "batch_size": 256, "validate_every": 2, "device": "cpu", "learning_rate": 0.5,
@@ -89,7 +90,7 @@ def test_processes_draw_the_start_of_one(
         own = shard_model(planted, settings, stub)
         assert torch.equal(own.entities, whole.entities[rank::3])
         assert torch.equal(own.relations, whole.relations)
-        assert len(own.entities) == rows.rows_of(rank, 3, own.n_entities)
+        assert len(own.entities) == rows_of(rank, 3, own.n_entities)
     with pytest.raises(SettingError, match="41 processes cannot share 40 entities"):
         shard_model(planted, settings, Outline(0, 41))
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from staypositive.models.contract import BilinearModel
-from staypositive.models.dropout import HAS_TRITON
+from staypositive.models.hashing import HAS_TRITON
 
 GPU_BLOCKS = 4  # per row, that the GPU kernels can address: they pack the number of a block into two bits
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from staypositive.errors import SettingError
-from staypositive.models.dropout import keep_mask
+from staypositive.models.hashing import keep_mask
 from staypositive.models.moments import sum_of_squared_scores
 from staypositive.options import check_options
 
@@ -190,7 +190,7 @@ class BilinearModel(nn.Module, ABC):
     ) -> Tensor:
         """Return φ with dropout on the products before the sum; plain φ in evaluation mode or at dropout 0.
 
-        Rows have shape (n, width); `key` decides the mask (see `staypositive.models.dropout`).
+        Rows have shape (n, width); `key` decides the mask (see `staypositive.models.hashing`).
         """
         if not self.training or self.dropout == 0:
             return self.score_rows(head_rows, relation_rows, tail_rows)

@@ -109,7 +109,7 @@ def _keep(key, out, threshold, WIDTH: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 def keep_mask_on_gpu(key: Tensor, rows: int, columns: int, threshold: int) -> Tensor:
-    """Return `staypositive.models.dropout.keep_mask`'s mask, in one pass."""
+    """Return `staypositive.models.hashing.keep_mask`'s mask, in one pass."""
     out = torch.empty(rows, columns, dtype=torch.bool, device=key.device)
     at_once = min(1024, triton.next_power_of_2(columns))
     _keep[(rows, triton.cdiv(columns, at_once))](key, out, threshold, columns, at_once)

@@ -11,8 +11,7 @@ from torch.nn.functional import softplus
 
 from staypositive.models import BilinearModel
 from staypositive.models.hashing import GOLDEN, draw_below, mix_all
-from staypositive.objectives.objective import Batch, Defaults, LogisticForm, Objective
-from staypositive.objectives.penalties import l2_penalty
+from staypositive.objectives.objective import Batch, Defaults, LogisticForm, Objective, l2_penalty
 from staypositive.objectives.statistics import Statistic
 from staypositive.options import option
 
@@ -26,8 +25,7 @@ class NegativeSampling(Objective):
 
     name: ClassVar[str] = "negative-sampling"
     defaults: ClassVar[Defaults] = Defaults(bound="identity", init_scale=None, accumulator=0.1)
-    search_space: ClassVar[dict[str, Any]] = {
-        "learning_rate": {"low": 0.03, "high": 1.0, "log": True},
+    search_space: ClassVar[dict[str, Any]] = Objective.search_space | {
         "l2": {"low": 1e-4, "high": 0.1, "log": True},
         "negatives": (1, 4, 10),
     }

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
@@ -155,8 +157,8 @@ class Objective(ABC):
 
     @property
     def is_reciprocal(self) -> bool:
-        """Whether each fact is learnt from backwards too, as (t, r + |R|, h)."""
-        return False
+        """Whether each fact is learnt from backwards too, as (t, r + |R|, h): an option of some."""
+        return bool(getattr(self, "reciprocal", False))
 
     @property
     def weight_per_triple(self) -> float | None:
@@ -193,3 +195,23 @@ class Objective(ABC):
     @abstractmethod
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
         """Return the named terms whose sum is the loss of the batch."""
+
+
+def n3_penalty(
+    weight: float, model: BilinearModel, *rows: Tensor, weights: Sequence[Tensor | None] = (None, None, None)
+) -> Tensor:
+    """Return weight · mean over the facts of Σ |number|³ over their rows (Lacroix et al. 2018).
+
+    `weights` weigh the facts, for each of the kinds of rows; None weighs all alike.
+    """
+    cubes = [model.moduli(part).pow(3) for part in rows]
+    sums = [
+        cube.sum() if own is None else (cube.sum(-1) * own).sum() for cube, own in zip(cubes, weights, strict=True)
+    ]
+    return torch.stack(sums).sum() * (weight / len(rows[0]))
+
+
+def l2_penalty(weight: float, batch: Batch) -> Tensor:
+    """Return weight/2 · (‖entities‖² + ‖relations‖²), divided so that it counts once per epoch."""
+    total = batch.entity_weights.square().sum() + batch.relation_weights.square().sum()
+    return total * (weight / 2 / batch.batches)

@@ -9,10 +9,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from staypositive.models import BilinearModel
-from staypositive.models.dropout import keep_mask
-from staypositive.models.hashing import mix_all
-from staypositive.objectives.objective import Batch, Defaults, Objective
-from staypositive.objectives.penalties import l2_penalty, n3_penalty
+from staypositive.models.hashing import keep_mask, mix_all
+from staypositive.objectives.objective import Batch, Defaults, Objective, l2_penalty, n3_penalty
 from staypositive.objectives.statistics import Statistic
 from staypositive.options import option
 
@@ -32,10 +30,7 @@ class OneVsAll(Objective):
     averages: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = False
     statistic = Statistic.ROWS  # every entity is a candidate
-    search_space: ClassVar[dict[str, Any]] = {
-        "learning_rate": {"low": 0.03, "high": 1.0, "log": True},
-        "n3": {"low": 1e-4, "high": 0.1, "log": True},
-    }
+    search_space: ClassVar[dict[str, Any]] = Objective.search_space | {"n3": {"low": 1e-4, "high": 0.1, "log": True}}
 
     l2: float = option(0.0, "weight of the L2 penalty on all parameters, counted once per epoch", least=0)
     n3: float = option(0.0, "weight of the N3 penalty on the facts' rows", least=0)
@@ -43,13 +38,8 @@ class OneVsAll(Objective):
         False, "learn each fact backwards too, in place of asking for heads", choices=(True, False)
     )
 
-    @property
-    def is_reciprocal(self) -> bool:
-        return self.reciprocal
-
     def terms(self, model: BilinearModel, batch: Batch) -> dict[str, Tensor]:
-        heads, tails = batch.entity_rows[batch.heads], batch.entity_rows[batch.tails]
-        relations = batch.relation_rows[batch.relations]
+        heads, relations, tails = batch.rows()
         terms = {"tails": self._answer(model, batch, model.tail_query(heads, relations), batch.tails, 0)}
         if not self.reciprocal:
             terms["heads"] = self._answer(model, batch, model.head_query(tails, relations), batch.heads, 1)

@@ -13,10 +13,8 @@ import torch
 from torch import Tensor
 
 from staypositive.models import BilinearModel
-from staypositive.models.dropout import keep_mask
-from staypositive.models.hashing import mix_all
-from staypositive.objectives.objective import ENOUGH_FACTS, Batch, Defaults, Objective
-from staypositive.objectives.penalties import n3_penalty
+from staypositive.models.hashing import keep_mask, mix_all
+from staypositive.objectives.objective import ENOUGH_FACTS, Batch, Defaults, Objective, n3_penalty
 from staypositive.objectives.statistics import Candidates, Statistic
 from staypositive.options import Applies, option
 
@@ -100,10 +98,6 @@ class SecondMoment(Objective):
     def touches_all_rows(self) -> bool:
         """Every row takes part in G, and so in each step that is exact."""
         return self.gram_update_interval == 1
-
-    @property
-    def is_reciprocal(self) -> bool:
-        return self.reciprocal
 
     @property
     def weight_per_triple(self) -> float | None:

@@ -27,7 +27,7 @@ class Statistic(Enum):
 
     def spread(self, rows: Tensor, gradient: Tensor) -> Tensor:
         """Return what a gradient of S or G means for each row that it is made of, shape (n, width)."""
-        return gradient.expand_as(rows) if self is Statistic.SUM else spread(rows, gradient)
+        return gradient.expand_as(rows) if self is Statistic.SUM else rows @ (gradient + gradient.T)
 
 
 def gram_is_less_work(queries: int, count: int, width: int) -> bool:
@@ -67,20 +67,15 @@ class _Gram(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor) -> Tensor:
         ctx.save_for_backward(rows)
-        return rows.T @ rows
+        return Statistic.GRAM.of(rows)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         (rows,) = ctx.saved_tensors
-        return spread(rows, gradients[0])
+        return Statistic.GRAM.spread(rows, gradients[0])
 
 
 def gram(rows: Tensor) -> Tensor:
     """Return G = Σ row rowᵀ, shape (width, width)."""
     found: Tensor = _Gram.apply(rows)  # type: ignore[no-untyped-call]
     return found
-
-
-def spread(rows: Tensor, gradient: Tensor) -> Tensor:
-    """Return what a gradient of G means for each row that it is made of."""
-    return rows @ (gradient + gradient.T)

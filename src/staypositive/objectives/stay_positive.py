@@ -30,8 +30,7 @@ class StayPositive(Objective):
     defaults: ClassVar[Defaults] = Defaults(bound="tanh", init_scale=None, accumulator=0.1)
     statistic = Statistic.SUM
     statistic_terms: ClassVar[frozenset[str]] = frozenset({"penalty"})
-    search_space: ClassVar[dict[str, Any]] = {
-        "learning_rate": {"low": 0.03, "high": 1.0, "log": True},
+    search_space: ClassVar[dict[str, Any]] = Objective.search_space | {
         "penalty_weight": {"low": 1e-4, "high": 1.0, "log": True},
         "prior_score": {"low": -4.0, "high": 0.0},
     }

@@ -47,7 +47,7 @@ class SharedCores:
 
     def __init__(self, device: torch.device) -> None:
         self.threads = torch.get_num_threads()
-        self.tell: Callable[[bool], None] | None = None
+        self.tell: Callable[[bool], None] = lambda is_crowded: None
         """Called when others begin to use the cores, and when they leave them."""
         self._is_crowded = False
         chosen = any(name in os.environ for name in OWN_CHOICE)
@@ -100,8 +100,7 @@ class SharedCores:
         """Keep a spare team for each OpenMP library that is loaded by now, or none."""
         if is_crowded != self._is_crowded:
             self._is_crowded = is_crowded
-            if self.tell is not None:
-                self.tell(is_crowded)
+            self.tell(is_crowded)
         if is_crowded and (not self._teams or len(sys.modules) != self._modules):
             self._modules = len(sys.modules)
             for path in loaded_libraries() - self._teams.keys():

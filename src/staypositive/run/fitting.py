@@ -163,9 +163,7 @@ def _advice(settings: Settings) -> str:
 def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     """Build and initialise the model that the settings describe, on the CPU, so that a seed means one start."""
     model = blank_model(graph, settings)
-    wanted = settings.objective.defaults.init_scale
-    init_scale = wanted if settings.init_scale is None else settings.init_scale
-    model.initialise(torch.Generator().manual_seed(settings.seed), init_scale)
+    model.initialise(torch.Generator().manual_seed(settings.seed), settings.used("init_scale"))
     return model
 
 
@@ -183,7 +181,7 @@ def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
         "n_entities": sizes[0],
         "n_relations": sizes[1],
         "dim": settings.dim,
-        "bound": settings.used_bound,
+        "bound": settings.used("bound"),
         "score_bound": settings.score_bound,
         "prior_score": prior_score,
         "dropout": settings.dropout,
@@ -222,8 +220,7 @@ def training_task(
     else:
         facts = training_facts(graph, model, device)
     tables = {name: table.data for name, table in model.named_parameters()}
-    accumulator = objective.defaults.accumulator if settings.accumulator is None else settings.accumulator
-    optimiser = build_optimiser(settings.optimiser, tables, settings.learning_rate, accumulator)
+    optimiser = build_optimiser(settings.optimiser, tables, settings.learning_rate, settings.used("accumulator"))
     weights = _fact_weights(graph, model, device)
     return TrainingTask(model, objective, optimiser, facts, settings.batch_size, settings.seed, weights, world)
 
@@ -251,8 +248,10 @@ def _fact_weights(graph: KnowledgeGraph, model: BilinearModel, device: torch.dev
 
 def monitor_of(graph: KnowledgeGraph, settings: Settings) -> str:
     """Return the metric that a training's best epoch is chosen by."""
-    wanted = settings.monitor or settings.objective.defaults.monitor
-    return wanted or ("nll" if graph.valid.has_negatives else "mrr")
+    found: str = settings.used("monitor") or ("nll" if graph.valid.has_negatives else "mrr")
+    if found == "nll" and len(graph.valid.facts) and not graph.valid.has_negatives:
+        raise SettingError("monitor nll needs validation triples labelled false, and this graph has none; use mrr")
+    return found
 
 
 def _validation(graph: KnowledgeGraph, settings: Settings) -> tuple[Validate | None, str]:
@@ -261,8 +260,6 @@ def _validation(graph: KnowledgeGraph, settings: Settings) -> tuple[Validate | N
     is_streamed = isinstance(graph.train, StreamedSplit)  # to rank among its facts takes them all into memory
     if len(valid.facts) == 0 or (is_streamed and settings.monitor is None):
         return None, monitor
-    if monitor == "nll" and not valid.has_negatives:
-        raise SettingError("monitor nll needs validation triples labelled false, and this graph has none; use mrr")
     if monitor == "posterior" and len(valid.facts) < ENOUGH_FACTS:
         said = f"monitor posterior needs {ENOUGH_FACTS} validation facts, and there are {len(valid.facts)}; use mrr"
         raise SettingError(said)

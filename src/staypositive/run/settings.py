@@ -43,7 +43,7 @@ def _with_log_odds() -> str:
 
 
 _TANH = 'the tanh bound, which preset "paper" (objective stay-positive) uses'
-_BOUNDED = Applies(_TANH, "bound", lambda own: own.used_bound == "tanh")
+_BOUNDED = Applies(_TANH, "bound", lambda own: own.used("bound") == "tanh")
 _WITH_PRIOR = Applies(_with_log_odds, "objective", lambda own: own.objective.has_log_odds)
 _ADAGRAD = Applies(f"the optimisers {listed(ADAGRADS)}", "optimiser", lambda own: own.optimiser in ADAGRADS)
 
@@ -103,9 +103,10 @@ class Settings:
         elif type(self.model_options) is not kind:
             raise SettingError(f"{self.model} does not take {self.model_options}; give {kind.__name__}")
 
-    @property
-    def used_bound(self) -> str:
-        return self.bound or self.objective.defaults.bound
+    def used(self, name: str) -> Any:
+        """Return a setting, or where it is None what the objective wants of it."""
+        given = getattr(self, name)
+        return getattr(self.objective.defaults, name) if given is None else given
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings for a JSON file; the objective as its name and options."""
@@ -198,7 +199,7 @@ def settings_from(changes: Mapping[str, Any]) -> Settings:
 def unused(settings: Settings, names: Iterable[str]) -> dict[str, str]:
     """Return those of the named settings and options that have no effect here, each with where it would apply."""
     objective, declared, said = settings.objective, declarations(), {}
-    found = {**vars(objective), **vars(settings), "bound": settings.used_bound, "objective": objective.name}
+    found = {**vars(objective), **vars(settings), "bound": settings.used("bound"), "objective": objective.name}
     owners = {"": settings, "model": settings.model_options, "objective": objective}
     for name in names:
         held = _held(declared, name, settings.model, objective.name)

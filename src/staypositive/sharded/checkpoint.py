@@ -25,10 +25,10 @@ from staypositive.run.checking import largest_weights, require_bounded
 from staypositive.run.checkpoint import HISTORY, TRAINING, CheckpointFolder, readable
 from staypositive.run.folder import read_history
 from staypositive.sealed_folder import Files, FolderKind, UnsealedError, entry_of, fault
-from staypositive.sharded.rows import PIECE, rows_of
 from staypositive.tensors import tensors_from_bytes, tensors_to_bytes, write_tensors
 from staypositive.training import EpochRecord, State, TrainingState, World
 from staypositive.training.state import under, within
+from staypositive.training.world import PIECE, rows_of
 
 COMMON = "common.safetensors"
 SHARDED = FolderKind(

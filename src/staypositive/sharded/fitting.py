@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from staypositive.errors import DivergedError, SettingError
-from staypositive.evaluation import DEFAULT_MEMORY, Ranks, negative_log_likelihood, ranking_metrics
+from staypositive.evaluation import Ranks, negative_log_likelihood, ranking_metrics
 from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Discovery
 from staypositive.models import BilinearModel, build_model
@@ -24,10 +24,9 @@ from staypositive.run.fitting import blank_model, training_task, use_threads
 from staypositive.run.measuring import FILTERS, require_fewer
 from staypositive.run.provenance import provenance
 from staypositive.sharded.checkpoint import ShardedCheckpointFolder
-from staypositive.sharded.discovery import discover_sharded
-from staypositive.sharded.ranking import rank_sampled_sharded, rank_sharded, score_sharded
-from staypositive.sharded.rows import PIECE, gather, rows_of
+from staypositive.sharded.ranking import discover_sharded, rank_sampled_sharded, rank_sharded, score_sharded
 from staypositive.training import Callback, TrainingResult, Validate, World, build_engine, train
+from staypositive.training.world import PIECE, rows_of
 from staypositive.version import __version__
 
 
@@ -43,25 +42,17 @@ class ShardedRun:
     provenance: dict[str, Any]
     checkpoints: ShardedCheckpointFolder | None = None
 
-    def rank(self, split: str, memory: int = DEFAULT_MEMORY, progress: Callable[[int], Any] | None = None) -> Ranks:
+    def rank(self, split: str, sampled: int | None = None, **options: Any) -> Ranks:
+        """Rank a split's facts; options are `memory` and `progress`, as `rank_sharded` takes them."""
         facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
-        return rank_sharded(self.world, self.model, facts, known, memory=memory, progress=progress)
-
-    def evaluate(
-        self,
-        split: str,
-        *,
-        sampled: int | None = None,
-        memory: int = DEFAULT_MEMORY,
-        progress: Callable[[int], Any] | None = None,
-    ) -> dict[str, Any]:
-        """Return the ranking metrics of a split as `Run.evaluate` does; drawn entities are those of one process."""
         if sampled is None:
-            return ranking_report(self.graph, split, self.rank(split, memory, progress))
+            return rank_sharded(self.world, self.model, facts, known, **options)
         require_fewer(sampled, self.graph)
-        facts, known = self.graph.split(split).facts, self.graph.facts(*FILTERS[split])
-        ranks = rank_sampled_sharded(self.world, self.model, facts, known, sampled, memory=memory, progress=progress)
-        return ranking_report(self.graph, split, ranks, sampled)
+        return rank_sampled_sharded(self.world, self.model, facts, known, sampled, **options)
+
+    def evaluate(self, split: str, *, sampled: int | None = None, **options: Any) -> dict[str, Any]:
+        """Return the ranking metrics of a split as `Run.evaluate` does; drawn entities are those of one process."""
+        return ranking_report(self.graph, split, self.rank(split, sampled, **options), sampled)
 
     def discover(self, **options: Any) -> Iterator[Discovery]:
         return discover_sharded(self.world, self.graph, self.model, **options)
@@ -74,7 +65,7 @@ class ShardedRun:
     def whole(self) -> Run | None:
         """Return the ordinary run to process 0, and None to the others."""
         model = self.model.float()
-        entities = gather(self.world, model.entities.detach(), model.n_entities)
+        entities = self.world.gather(model.entities.detach(), model.n_entities)
         if entities is None:
             return None
         with torch.device("meta"):
@@ -150,8 +141,7 @@ def shard_model(graph: KnowledgeGraph, settings: Settings, world: World) -> Bili
             mine, places = world.own(torch.arange(first, first + len(piece)))
             table.data[places] = piece[mine]
 
-    wanted = settings.objective.defaults.init_scale if settings.init_scale is None else settings.init_scale
-    model.initialise(torch.Generator().manual_seed(settings.seed), wanted, draw)
+    model.initialise(torch.Generator().manual_seed(settings.seed), settings.used("init_scale"), draw)
     return model.to(world.device).to(getattr(torch, settings.precision))
 
 
@@ -179,8 +169,6 @@ def _validation(graph: KnowledgeGraph, model: BilinearModel, world: World, monit
         return None
     if monitor == "posterior":
         raise SettingError("monitor posterior needs all rows in one process; under torchrun use mrr or nll")
-    if monitor == "nll" and not valid.has_negatives:
-        raise SettingError("monitor nll needs validation triples labelled false, and this graph has none; use mrr")
 
     def by_nll(model: BilinearModel) -> dict[str, float]:
         logits = score_sharded(world, model, valid.triples) + model.prior_score

@@ -22,9 +22,9 @@ from staypositive.run.folder import RUN, SHARDS, WEIGHTS, RunParts, load_in_shar
 from staypositive.sealed_folder import UnsealedError
 from staypositive.sharded.checkpoint import SHARDED, ShardedCheckpoint, remove_checkpoints, require_bounded_share
 from staypositive.sharded.fitting import ShardedRun, hold_share
-from staypositive.sharded.rows import PIECE
 from staypositive.tensors import Table, tensors_in_pieces
 from staypositive.training import TrainingResult, World
+from staypositive.training.world import PIECE
 from staypositive.version import __version__
 
 ENTITIES = "entities"

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from staypositive.models.hashing import step_keys
-from staypositive.training.engine import AutogradStep, SteppedEngine, Terms
-from staypositive.training.facts import FactsInMemory
+from staypositive.training.engine import AutogradEngine, Terms
 from staypositive.training.optimisers import AdaGrad
+from staypositive.training.stores import RowStore
+from staypositive.training.task import FactsInMemory
 
 
-class CapturedEngine(SteppedEngine):
+class CapturedEngine(AutogradEngine):
     """Captures one step of autograd and replays it.
 
     A store that gives whole tables needs no distinct rows, so nothing in its step depends on the data's values: every
@@ -29,8 +30,8 @@ class CapturedEngine(SteppedEngine):
     key: Tensor
     totals: Terms
 
-    def __init__(self, name: str, step: AutogradStep, products: str) -> None:
-        super().__init__(name, step)
+    def __init__(self, store: RowStore, products: str) -> None:
+        super().__init__(store)
         self.products = products
 
     def run_epoch(self) -> list[Terms]:
@@ -53,7 +54,7 @@ class CapturedEngine(SteppedEngine):
                 self.key.copy_(keys[step : step + 1])
                 self.graph.replay()
             else:
-                terms = self.step_by(*self.facts.take(chosen), self.steps + step, keys[step : step + 1])
+                terms = self.take_step(*self.facts.take(chosen), self.steps + step, keys[step : step + 1])
                 rest = {name: term * (len(chosen) if self.objective.averages else 1) for name, term in terms.items()}
         self.steps += self.batches
         sums = [terms for terms in (totals, rest) if terms]
@@ -81,7 +82,7 @@ class CapturedEngine(SteppedEngine):
             tensor.copy_(value)
 
     def _captured_step(self) -> Terms:
-        return self.step_by(*self.facts.take(self.chosen), 0, self.key)
+        return self.take_step(*self.facts.take(self.chosen), 0, self.key)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Engines: one epoch over the facts, for one run or for several side by side. The loop around them knows epochs only.
 
-`SteppedEngine` takes one step after the other, each by a `Step`. `AutogradStep` is the definition of a step: plain
-autograd on the rows that a store fetches. A faster step must lead to the same weights, to rounding.
+`SteppedEngine` takes one step after the other. `AutogradEngine` defines what a step is: plain autograd on the rows
+that a store fetches. A faster step must lead to the same weights, to rounding.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from staypositive.errors import SettingError
 from staypositive.models import BilinearModel, evaluating
 from staypositive.models.hashing import step_keys
 from staypositive.objectives import LogisticForm
-from staypositive.training.facts import Prepared
 from staypositive.training.state import State, copy_into, under, within
 from staypositive.training.stores import RowStore
+from staypositive.training.task import Prepared
 
 Terms = dict[str, Tensor]
 Number = TypeVar("Number", float, Tensor)
@@ -78,66 +78,27 @@ class Engine(ABC):
         raise SettingError(f"{self.name} cannot resume from a checkpoint")
 
 
-class Step(ABC):
-    """Takes one step on some facts."""
-
-    store: RowStore
-
-    @abstractmethod
-    def __call__(self, facts: Tensor, prepared: Prepared, number: int, key: Tensor) -> Terms:
-        """Update the tables; return the terms of the loss before the step. `key` has shape (1,)."""
-
-    def begin_epoch(self) -> None:
-        """Hear that an epoch begins."""
-        return
-
-    def reset(self) -> None:
-        """Forget what was kept between steps: the next one may have a number that was met before."""
-        return
-
-    def share_cores(self, is_crowded: bool) -> None:
-        return
-
-
-class AutogradStep(Step):
-    """The reference: the objective's terms on the rows that the store fetched, differentiated by autograd."""
-
-    def __init__(self, store: RowStore) -> None:
-        self.store = store
-
-    def __call__(self, facts: Tensor, prepared: Prepared, number: int, key: Tensor) -> Terms:
-        store = self.store
-        fetched = store.fetch(facts, prepared, key)
-        with fetched.masks:
-            terms = store.share(store.objective.terms(store.model, fetched.batch))
-        loss = torch.stack(list(terms.values())).sum()
-        gradients: Sequence[Tensor] = torch.autograd.grad(loss, fetched.leaves, retain_graph=store.reuses_graph)
-        terms, gradients = store.collect({name: term.detach() for name, term in terms.items()}, gradients)
-        finite = torch.isfinite(torch.stack(list(terms.values())).sum())  # on the device: masked, not waited for
-        store.optimiser.begin_step(key[0])
-        store.push(fetched, [torch.where(finite, part, torch.zeros_like(part)) for part in gradients])
-        return terms
-
-
 class SteppedEngine(Engine):
-    """One run, step by step.
+    """One run, step by step; a subclass says what a step is.
 
     Facts in memory stay on the model's device; shuffling, sampling, distinct rows and updates all happen there, and
     nothing waits for the device within an epoch.
     """
 
-    def __init__(self, name: str, step: Step) -> None:
-        self.name, self.step_by, self.store = name, step, step.store
-        task = step.store.task
+    def __init__(self, store: RowStore) -> None:
+        self.store, task = store, store.task
         self.models, self.objective, self.optimiser = [task.model], task.objective, task.optimiser
         self.facts, self.batch_size, self.batches, self.seed = task.source(), task.batch_size, task.batches, task.seed
         self.generator = torch.Generator(self.facts.device).manual_seed(self.seed)
         self.steps = 0
         self._after_step: Callable[[], None] = lambda: None
 
+    @abstractmethod
+    def take_step(self, facts: Tensor, prepared: Prepared, number: int, key: Tensor) -> Terms:
+        """Update the tables; return the terms of the loss before the step. `key` has shape (1,)."""
+
     def run_epoch(self) -> list[Terms]:
         self.model.train()
-        self.step_by.begin_epoch()
         totals: Terms = {}
         for facts, prepared in self.facts.batches(self.batch_size, self.generator):
             share = len(facts) if self.objective.averages else 1
@@ -150,7 +111,7 @@ class SteppedEngine(Engine):
         """Take one step on some facts, shape (n, 3); return the terms of its loss before the step."""
         number, key = self.steps, step_keys(self.seed, self.steps, 1, facts.device)
         self.steps += 1
-        return self.step_by(facts, prepared or {}, number, key)
+        return self.take_step(facts, prepared or {}, number, key)
 
     def mean_scores(self) -> list[float]:
         """Ask the store, which knows where all rows are."""
@@ -159,9 +120,6 @@ class SteppedEngine(Engine):
 
     def call_between_steps(self, hook: Callable[[], None]) -> None:
         self._after_step = hook
-
-    def share_cores(self, is_crowded: bool) -> None:
-        self.step_by.share_cores(is_crowded)
 
     def state(self) -> State:
         return {
@@ -179,7 +137,23 @@ class SteppedEngine(Engine):
         self.store.restore(state)
         self.generator.set_state(state["generator"])
         self.steps = int(state["steps"])
-        self.step_by.reset()
+
+
+class AutogradEngine(SteppedEngine):
+    """The reference: the objective's terms on the rows that the store fetched, differentiated by autograd."""
+
+    def take_step(self, facts: Tensor, prepared: Prepared, number: int, key: Tensor) -> Terms:
+        store = self.store
+        fetched = store.fetch(facts, prepared, key)
+        with fetched.masks:
+            terms = store.share(store.objective.terms(store.model, fetched.batch))
+        loss = torch.stack(list(terms.values())).sum()
+        gradients: Sequence[Tensor] = torch.autograd.grad(loss, fetched.leaves, retain_graph=store.reuses_graph)
+        terms, gradients = store.collect({name: term.detach() for name, term in terms.items()}, gradients)
+        finite = torch.isfinite(torch.stack(list(terms.values())).sum())  # on the device: masked, not waited for
+        store.optimiser.begin_step(key[0])
+        store.push(fetched, [torch.where(finite, part, torch.zeros_like(part)) for part in gradients])
+        return terms
 
 
 class EnginesInTurn(Engine):

@@ -15,14 +15,13 @@ from staypositive.models import BlockModel
 from staypositive.models.block import GPU_BLOCKS
 from staypositive.objectives import Statistic, gram_is_less_work
 from staypositive.training.captured import CapturedEngine
-from staypositive.training.engine import AutogradStep, Engine, EnginesInTurn, SteppedEngine
-from staypositive.training.facts import FactStream, can_stream
-from staypositive.training.fused_cpu import FusedCpuStep
+from staypositive.training.engine import AutogradEngine, Engine, EnginesInTurn
+from staypositive.training.fused_cpu import FusedCpuEngine
 from staypositive.training.fused_gpu import FusedGpuEngine
 from staypositive.training.optimisers import AdaGrad
 from staypositive.training.sharded_store import ShardedRows
 from staypositive.training.stores import GramInterval, GramRows, RowStore, WholeTables
-from staypositive.training.task import TrainingTask
+from staypositive.training.task import FactStream, TrainingTask, can_stream
 
 log = logging.getLogger(__name__)
 
@@ -36,64 +35,42 @@ SMALL = 2**25
 Requirement = Callable[[TrainingTask], str]
 
 
-def _one_process(task: TrainingTask) -> str:
-    return "its rows are tables of this process, not fetched from others" if task.world else ""
+def _unless(serves: Callable[[TrainingTask], bool], reason: str) -> Requirement:
+    return lambda task: "" if serves(task) else reason.format(task=task)
 
 
-def _processes(task: TrainingTask) -> str:
-    if task.world is None:
-        return "there is one process"
-    if task.objective.statistic is Statistic.ROWS or task.objective.spread_interval > 1:
-        return (
-            f"{task.objective.name} cannot be sharded with these options: sharded training takes stay-positive, "
-            "second-moment with gram_update_interval 1, and negative-sampling without l2; "
-            "train in one process instead"
-        )
-    return ""
+def _on(kind: str) -> Requirement:
+    where = "its tables are on {task.model.entities.device.type}, not on " + kind
+    return _unless(lambda task: task.model.entities.device.type == kind, where)
 
 
-def _on(kind: str, task: TrainingTask) -> str:
-    here = task.model.entities.device.type
-    return "" if here == kind else f"its tables are on {here}, not on {kind}"
-
-
-def _in_memory(task: TrainingTask) -> str:
-    return "its facts are on disk" if isinstance(task.facts, FactStream) else ""
-
-
-def _readable(task: TrainingTask) -> str:
-    if isinstance(task.facts, FactStream) and not can_stream(task.objective):
-        return f"the objective {task.objective.name} has to see all facts first, so that none can be streamed"
-    return ""
-
-
-def _adagrad(task: TrainingTask) -> str:
-    return "" if isinstance(task.optimiser, AdaGrad) else "it has AdaGrad alone"
-
-
-def _exact(task: TrainingTask) -> str:
-    return "its statistic is spread at an interval" if task.objective.spread_interval > 1 else ""
-
-
-def _at_interval(task: TrainingTask) -> str:
-    return "" if _exact(task) else "its statistic is spread in every step"
-
-
-def _all_rows(task: TrainingTask) -> str:
-    return "" if task.objective.touches_all_rows else "its steps touch some of the rows only"
-
-
-def _small(task: TrainingTask) -> str:
-    size = sum(table.numel() for table in task.model.parameters())
-    return "" if size <= SMALL else "its tables are too large to pass over whole in each step"
-
-
-def _gram(task: TrainingTask) -> str:
-    model = task.model
-    if task.objective.statistic is not Statistic.GRAM:
-        return "its loss has no Gram matrix"
-    is_less = gram_is_less_work(task.batch_size, model.n_entities, model.entity_width())
-    return "" if is_less else "scoring every row is less work than a Gram matrix of this width"
+_one_process = _unless(
+    lambda task: task.world is None, "its rows are tables of this process, not fetched from others"
+)
+_processes = _unless(lambda task: task.world is not None, "there is one process")
+_shardable = _unless(
+    lambda task: task.objective.statistic is not Statistic.ROWS and task.objective.spread_interval == 1,
+    "{task.objective.name} cannot be sharded with these options: sharded training takes stay-positive, "
+    "second-moment with gram_update_interval 1, and negative-sampling without l2; train in one process instead",
+)
+_in_memory = _unless(lambda task: not isinstance(task.facts, FactStream), "its facts are on disk")
+_readable = _unless(
+    lambda task: not isinstance(task.facts, FactStream) or can_stream(task.objective),
+    "the objective {task.objective.name} has to see all facts first, so that none can be streamed",
+)
+_adagrad = _unless(lambda task: isinstance(task.optimiser, AdaGrad), "it has AdaGrad alone")
+_exact = _unless(lambda task: task.objective.spread_interval == 1, "its statistic is spread at an interval")
+_at_interval = _unless(lambda task: task.objective.spread_interval > 1, "its statistic is spread in every step")
+_all_rows = _unless(lambda task: task.objective.touches_all_rows, "its steps touch some of the rows only")
+_small = _unless(
+    lambda task: sum(table.numel() for table in task.model.parameters()) <= SMALL,
+    "its tables are too large to pass over whole in each step",
+)
+_gram = _unless(lambda task: task.objective.statistic is Statistic.GRAM, "its loss has no Gram matrix")
+_gram_is_less = _unless(
+    lambda task: gram_is_less_work(task.batch_size, task.model.n_entities, task.model.entity_width()),
+    "scoring every row is less work than a Gram matrix of this width",
+)
 
 
 def _compiled(package: str, most_blocks: int | None, dtypes: tuple[torch.dtype, ...], task: TrainingTask) -> str:
@@ -119,56 +96,41 @@ def _compiled(package: str, most_blocks: int | None, dtypes: tuple[torch.dtype, 
 
 
 class Kind(NamedTuple):
-    """One kind of steps: a store with a step that serves it."""
+    """One kind of steps: a store with steps that it serves."""
 
     engines: tuple[str, ...]
     """The settings of `engine` that may choose it."""
     requirements: tuple[Requirement, ...]
-    build: Callable[[str, TrainingTask], Engine]
+    build: Callable[[TrainingTask], Engine]
 
     def why_not(self, task: TrainingTask) -> str:
         """Return the first reason why it cannot serve a task; empty when it can."""
         return next(filter(None, (requirement(task) for requirement in self.requirements)), "")
 
 
-def _autograd(store: type[RowStore], name: str, task: TrainingTask) -> Engine:
-    return SteppedEngine(name, AutogradStep(store(task)))
-
-
-def _captured(store: type[RowStore], products: str, name: str, task: TrainingTask) -> Engine:
-    return CapturedEngine(name, AutogradStep(store(task)), products)
-
-
-def _fused_cpu(name: str, task: TrainingTask) -> Engine:
-    return SteppedEngine(name, FusedCpuStep(RowStore(task)))
-
-
-def _fused_gpu(name: str, task: TrainingTask) -> Engine:
-    return FusedGpuEngine([task])
-
-
-_cpu, _gpu = partial(_on, "cpu"), partial(_on, "cuda")
+_cpu, _gpu = _on("cpu"), _on("cuda")
 _numba = partial(_compiled, "numba", None, (torch.float32,))
 _triton = partial(_compiled, "triton", GPU_BLOCKS, (torch.float32, torch.bfloat16))
+_CAPTURABLE = (_one_process, _in_memory, _exact, _gpu, _adagrad)
 _FAST, _ANY = ("auto", "fused"), ("auto", "reference")
 KINDS: dict[str, Kind] = {
-    "sharded": Kind(ENGINES, (_processes, _in_memory), partial(_autograd, ShardedRows)),
-    "autograd-interval": Kind(_ANY, (_one_process, _readable, _at_interval), partial(_autograd, GramInterval)),
+    "sharded": Kind(ENGINES, (_processes, _shardable, _in_memory), lambda task: AutogradEngine(ShardedRows(task))),
+    "autograd-interval": Kind(
+        _ANY, (_one_process, _readable, _at_interval), lambda task: AutogradEngine(GramInterval(task))
+    ),
     "captured-gram": Kind(
-        _FAST, (_one_process, _in_memory, _exact, _gram, _gpu, _adagrad), partial(_captured, GramRows, "high")
+        _FAST, (*_CAPTURABLE, _gram, _gram_is_less), lambda task: CapturedEngine(GramRows(task), "high")
     ),
-    "autograd-gram": Kind(_FAST, (_one_process, _readable, _exact, _gram), partial(_autograd, GramRows)),
-    "fused-gpu": Kind(_FAST, (_one_process, _in_memory, _gpu, _triton), _fused_gpu),
-    "fused-cpu": Kind(_FAST, (_one_process, _readable, _cpu, _numba), _fused_cpu),
-    "captured": Kind(
-        ("auto",), (_one_process, _in_memory, _exact, _all_rows, _gpu, _adagrad), partial(_captured, RowStore, "high")
+    "autograd-gram": Kind(
+        _FAST, (_one_process, _readable, _exact, _gram, _gram_is_less), lambda task: AutogradEngine(GramRows(task))
     ),
+    "fused-gpu": Kind(_FAST, (_one_process, _in_memory, _gpu, _triton), lambda task: FusedGpuEngine([task])),
+    "fused-cpu": Kind(_FAST, (_one_process, _readable, _cpu, _numba), lambda task: FusedCpuEngine(RowStore(task))),
+    "captured": Kind(("auto",), (*_CAPTURABLE, _all_rows), lambda task: CapturedEngine(RowStore(task), "high")),
     "captured-whole": Kind(
-        ("auto",),
-        (_one_process, _in_memory, _exact, _small, _gpu, _adagrad),
-        partial(_captured, WholeTables, "highest"),
+        ("auto",), (*_CAPTURABLE, _small), lambda task: CapturedEngine(WholeTables(task), "highest")
     ),
-    "autograd": Kind(_ANY, (_one_process, _readable, _exact), partial(_autograd, RowStore)),
+    "autograd": Kind(_ANY, (_one_process, _readable, _exact), lambda task: AutogradEngine(RowStore(task))),
 }
 """Every kind of steps by its name; the first that serves is taken."""
 
@@ -196,7 +158,9 @@ def build_engine(engine: str, task: TrainingTask) -> Engine:
     """Build the engine that a task's steps are taken by; `engine` is one of `ENGINES`, or the name of a kind."""
     name = engine if engine in KINDS else choose(engine, task)
     log.info("engine: %s", name)
-    return KINDS[name].build(name, task)
+    built = KINDS[name].build(task)
+    built.name = name
+    return built
 
 
 def build_pack(engine: str, tasks: Sequence[TrainingTask]) -> Engine:

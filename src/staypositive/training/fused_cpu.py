@@ -6,10 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from staypositive.models.dropout import drop_threshold
-from staypositive.training.engine import Step, Terms, terms_of
-from staypositive.training.facts import Prepared
+from staypositive.models.hashing import drop_threshold
+from staypositive.training.engine import SteppedEngine, Terms, terms_of
+from staypositive.training.state import State
 from staypositive.training.stores import RowStore
+from staypositive.training.task import Prepared
 
 MOST_THREADS = 8
 LARGE_TABLE = 2**25
@@ -42,25 +43,25 @@ class _Table:
             self.gradients = np.zeros((self.threads, rows, self.width), dtype=np.float32)
 
 
-class FusedCpuStep(Step):
-    """Takes the steps of `AutogradStep` through compiled kernels, for a loss in logistic form."""
+class FusedCpuEngine(SteppedEngine):
+    """Takes the steps of `AutogradEngine` through compiled kernels, for a loss in logistic form."""
 
     def __init__(self, store: RowStore) -> None:
         from staypositive.training import cpu_kernels
 
-        model, optimiser, form = store.task.compiled()
-        self.store, self.model, self.adagrad, self.form = store, model, optimiser, form
+        super().__init__(store)
+        model, self.adagrad, self.form = store.task.compiled()
         self.kernels = cpu_kernels
         for name in ("entities", "relations"):
             table = getattr(model, name)
-            table.data = optimiser.tables[name] = _on_large_pages(table.data)
-            optimiser.squares[name] = _on_large_pages(optimiser.squares[name])
+            table.data = self.adagrad.tables[name] = _on_large_pages(table.data)
+            self.adagrad.squares[name] = _on_large_pages(self.adagrad.squares[name])
         # Each thread has gradient buffers of its own, so more than a few do not pay.
         self.threads = cpu_kernels.available_threads(min(torch.get_num_threads(), MOST_THREADS))
         """The parts that each kernel's work is cut into, and how many threads do them while cores are free."""
         self.running = self.threads
         self.entity_table, self.relation_table = (
-            _Table(getattr(model, name), optimiser.squares[name], store.whole, self.threads)
+            _Table(getattr(model, name), self.adagrad.squares[name], store.whole, self.threads)
             for name in ("entities", "relations")
         )
         keep = 1 - (drop_threshold(model.dropout) / 2**32)
@@ -71,22 +72,27 @@ class FusedCpuStep(Step):
         self.slope = np.zeros(0)
         self.dim = model.dim
 
-    def begin_epoch(self) -> None:
-        of_torch = torch.get_num_threads()
-        self.kernels.set_threads(self.running)
-        torch.set_num_threads(of_torch)  # numba's first call sets OpenMP's number, which is torch's too
+    def run_epoch(self) -> list[Terms]:
+        self._set_threads()
+        return super().run_epoch()
 
     def share_cores(self, is_crowded: bool) -> None:
         """Let one thread do the parts of all while others use the cores: no thread waits, and no sum changes."""
         self.running = 1 if is_crowded else self.threads
-        self.begin_epoch()
+        self._set_threads()
 
-    def reset(self) -> None:
+    def _set_threads(self) -> None:
+        of_torch = torch.get_num_threads()
+        self.kernels.set_threads(self.running)
+        torch.set_num_threads(of_torch)  # numba's first call sets OpenMP's number, which is torch's too
+
+    def restore(self, state: State) -> None:
         """Forget the rows met in steps that are now to come again."""
+        super().restore(state)
         for table in (self.entity_table, self.relation_table):
             table.stamps.fill(-1)
 
-    def __call__(self, facts: Tensor, prepared: Prepared, number: int, key: Tensor) -> Terms:
+    def take_step(self, facts: Tensor, prepared: Prepared, number: int, key: Tensor) -> Terms:
         """Take one step; a loss that is not finite changes nothing."""
         model, kernels = self.model, self.kernels
         examples = self.store.objective.examples(facts[None], model.n_entities, key)[0].numpy()

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from staypositive.errors import SettingError
 from staypositive.models import BilinearModel
-from staypositive.models.dropout import drop_threshold
-from staypositive.models.hashing import mix
+from staypositive.models.hashing import drop_threshold, mix
 from staypositive.training.engine import Engine, Terms, terms_of
 from staypositive.training.state import State, copy_into, under
 from staypositive.training.step_plan import StepPlan
@@ -50,7 +49,7 @@ def hyperparameters_of(task: TrainingTask) -> list[float]:
 
 
 class FusedGpuEngine(Engine):
-    """Takes the steps of `AutogradStep` through Triton kernels, for one run or a pack of runs of one shape.
+    """Takes the steps of `AutogradEngine` through Triton kernels, for one run or a pack of runs of one shape.
 
     Each run is what it would be alone; their tables become parts of larger ones. Sums run in no fixed order, as
     atomics do.

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from staypositive.errors import SettingError
-from staypositive.models.dropout import HAS_TRITON
-from staypositive.models.hashing import GOLDEN, mix_all
+from staypositive.models.hashing import GOLDEN, HAS_TRITON, mix_all
 from staypositive.training.state import State, copy_into, under
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from staypositive.models.dropout import masks_at
+from staypositive.models.hashing import masks_at
 from staypositive.objectives import Statistic
 from staypositive.training.stores import Fetched, RowStore, leaf, through_bound
 from staypositive.training.task import TrainingTask

@@ -37,6 +37,8 @@ class RowStore:
 
     reuses_graph: ClassVar[bool] = False
     """Whether `push` differentiates again through the rows of the batch."""
+    takes_all_relations: ClassVar[bool] = False
+    """Whether a step takes all relations, whatever it takes of the entities."""
 
     def __init__(self, task: TrainingTask) -> None:
         self.task, self.model, self.objective, self.optimiser = task, task.model, task.objective, task.optimiser
@@ -55,6 +57,7 @@ class RowStore:
         if not self.whole:
             entity_ids, positions = torch.unique(torch.cat([heads, tails]), return_inverse=True)
             heads, tails = positions.split(len(heads))
+        if not (self.whole or self.takes_all_relations):
             relation_ids, relations = torch.unique(relations, return_inverse=True)
         weights = leaf(self.model.entities, entity_ids), leaf(self.model.relations, relation_ids)
         batch = self.batch_of((heads, relations, tails), len(facts), weights, prepared, key)
@@ -62,28 +65,15 @@ class RowStore:
 
     def batch_of(
         self,
-        positions: Sequence[Tensor],
+        positions: tuple[Tensor, Tensor, Tensor],
         n_facts: int,
         weights: tuple[Tensor, Tensor],
         prepared: dict[str, Tensor],
         key: Tensor,
     ) -> Batch:
         """Form rows from the weights of entities and relations, as the loss sees them."""
-        heads, relations, tails = positions
-        entity_weights, relation_weights = weights
-        return Batch(
-            heads=heads,
-            relations=relations,
-            tails=tails,
-            n_facts=n_facts,
-            entity_weights=entity_weights,
-            relation_weights=relation_weights,
-            entity_rows=self.model.form_entity_rows(entity_weights),
-            relation_rows=self.model.form_relation_rows(relation_weights),
-            batches=self.task.batches,
-            key=key[0],
-            prepared=prepared,
-        )
+        rows = self.model.form_entity_rows(weights[0]), self.model.form_relation_rows(weights[1])
+        return Batch(*positions, n_facts, *weights, *rows, self.task.batches, key[0], prepared)
 
     def share(self, terms: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return what this process counts of each term."""
@@ -173,7 +163,7 @@ class GramInterval(RowStore):
     outer products. For the others ∂L/∂G adds up, and every `spread_interval` steps they take it at once.
     """
 
-    reuses_graph = True
+    reuses_graph = takes_all_relations = True
     gram: Tensor
     pending: Tensor
     """∂L/∂G of the steps since rows were last spread to."""
@@ -186,17 +176,9 @@ class GramInterval(RowStore):
         if self.steps == 0:
             self._form_gram()
         self.steps += 1
-        fetched = super().fetch(facts, prepared, key)
-        relation_weights, gram = leaf(self.model.relations), self.gram.requires_grad_()
-        batch = replace(
-            fetched.batch,
-            relations=facts[:, 1],
-            relation_weights=relation_weights,
-            relation_rows=self.model.form_relation_rows(relation_weights),
-            statistic=gram,
-        )
-        leaves = (batch.entity_weights, gram, relation_weights, *self.shared.values())
-        return fetched._replace(batch=batch, leaves=leaves, relation_ids=None)
+        fetched, gram = super().fetch(facts, prepared, key), self.gram.requires_grad_()
+        own, *others = fetched.leaves
+        return fetched._replace(batch=replace(fetched.batch, statistic=gram), leaves=(own, gram, *others))
 
     def push(self, fetched: Fetched, gradients: Sequence[Tensor]) -> None:
         """Update the batch's rows, and let G follow them."""

@@ -1,4 +1,4 @@
-"""The processes that train together: torch.distributed's collectives, with what is handed to them counted."""
+"""Where a training runs: its device, and the processes that share it by collectives, with what they send counted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,25 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from staypositive.errors import SettingError
-from staypositive.training.device import resolve_device
 
 _BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
+PIECE = 1 << 16
+"""Rows of all processes that pass through memory at once."""
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the device of that name; `auto` takes CUDA where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError):
+        raise SettingError(f"expected a device such as auto, cpu, cuda or cuda:1, got {name!r}") from None
+    if device.type not in ("cpu", "cuda"):
+        raise SettingError(f"expected a device such as auto, cpu, cuda or cuda:1, got {name!r}")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise SettingError(f"no CUDA device {name!r} is available here; use --device cpu")
+    return device
 
 
 def is_launched() -> bool:
@@ -36,6 +52,15 @@ def restarts() -> int:
 def own_device() -> str:
     """Return the kind of device that every process of this machine can have for its own: a GPU, or the CPU."""
     return "cuda" if torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", "1")) else "cpu"
+
+
+def rows_of(process: int, processes: int, n_entities: int) -> int:
+    """Return how many of the entities live with a process.
+
+    >>> [rows_of(process, 3, 8) for process in range(3)]
+    [3, 3, 2]
+    """
+    return len(range(process, n_entities, processes))
 
 
 class World:
@@ -79,6 +104,29 @@ class World:
         found = torch.empty_like(sends)
         dist.all_to_all_single(found, sends)
         return [int(count) for count in found.tolist()]
+
+    def rows_everywhere(self, purpose: str, table: Tensor, ids: Tensor) -> Tensor:
+        """Return the rows of entities to every process alike, given the same ids."""
+        rows = table.new_zeros(len(ids), table.shape[1])
+        mine, places = self.own(ids)
+        rows[mine] = table[places]
+        return self.all_reduce(purpose, rows)
+
+    def to_first(self, purpose: str, rows: Tensor) -> Tensor:
+        """Return all processes' rows, one after another, to process 0, and none to the others."""
+        sends = [len(rows), *[0] * (self.size - 1)]
+        return self.exchange(purpose, rows, sends, self.counts(purpose, torch.tensor(sends, device=rows.device)))
+
+    def gather(self, table: Tensor, n_entities: int) -> Tensor | None:
+        """Return a whole table, on the CPU, to process 0, and None to the others."""
+        found = self.to_first("gather", table)
+        if self.rank != 0:
+            return None
+        whole = torch.empty(n_entities, table.shape[1], dtype=table.dtype)
+        counts = [rows_of(process, self.size, n_entities) for process in range(self.size)]
+        for process, part in enumerate(found.cpu().split(counts)):
+            whole[process :: self.size] = part
+        return whole
 
     def from_first(self, numbers: list[int]) -> list[int]:
         """Return the numbers that process 0 gives, to every process."""
