@@ -10,26 +10,13 @@ from typing import Any
 
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
-from staypositive.reports import (
-    Html,
-    Point,
-    Series,
-    dot_chart,
-    figure,
-    join,
-    line_chart,
-    number,
-    page,
-    percent,
-    section,
-    table,
-    tag,
-)  # fmt: skip
+from staypositive.reports.charts import Point, Series, dot_chart, line_chart
+from staypositive.reports.html import Html, figure, number, percent, section, table, tag
+from staypositive.reports.report import page
 from staypositive.run import train_command
 from staypositive.training import MONITORS
 from staypositive.tuning.search import Tuned, optuna, trials_of
 from staypositive.tuning.space import Range
-from staypositive.version import __version__
 
 LISTED = 15
 ENOUGH = 8
@@ -46,21 +33,15 @@ def write_study_page(tuned: Tuned, data: str, path: str | os.PathLike[str]) -> P
         (number(len(trials)), "trials complete"),
         (number(len(trials_of(tuned.study, "PRUNED"))), "pruned"),
     ]
-    header = join([
-        tag("h1", f"Search on {data}"),
-        tag("p", f"study {tuned.study.study_name}", class_="subtitle"),
-        tag("div", *(tag("div", tag("b", b), tag("span", s), class_="tile") for b, s in tiles), class_="tiles"),
-    ])  # fmt: skip
     parts = [_course(tuned, trials), _parameters(tuned, trials), _best(tuned, trials, data)]
-    return write_atomic(path, page(f"Search on {data}", header, join(parts), f"Made by staypositive {__version__}."))
+    return write_atomic(path, page(f"Search on {data}", f"study {tuned.study.study_name}", tiles, parts))
 
 
 def write_best(tuned: Tuned, data: str, path: str | os.PathLike[str]) -> Path:
     """Write the best setting as TOML: a space with everything fixed, and where it was found."""
-    settings = {**tuned.space.fixed, **tuned.study.best_params}
     found = {"graph": data, "monitor": tuned.monitor, "value": tuned.value, "trial": tuned.study.best_trial.number}
     lines = [f"# {train_command(data, tuned.settings)}"]
-    for name, values in (("settings", settings), ("found", found)):
+    for name, values in (("settings", tuned.best), ("found", found)):
         said = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
         lines += [f"[{name}]", *said, ""]
     return write_atomic(path, "\n".join(lines))

@@ -113,8 +113,13 @@ class Tuned:
         return len(trials_of(self.study, "COMPLETE", "PRUNED"))
 
     @property
+    def best(self) -> dict[str, Any]:
+        """The best setting, by name, with what was fixed."""
+        return {**self.space.fixed, **self.study.best_params}
+
+    @property
     def settings(self) -> Settings:
-        return self.space.settings(self.study.best_params)
+        return self.space.settings(self.best)
 
     @property
     def value(self) -> float:
