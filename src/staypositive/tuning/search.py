@@ -53,12 +53,12 @@ class Search:
     def monitor(self) -> str:
         return monitor_of(self.graph, self.space.settings(self.space.first()))
 
-    def load(self, worker: int = 0) -> Any:
-        """Return the study as one worker sees it; workers draw differently."""
+    def load(self, place: int = 0) -> Any:
+        """Return the study; how its sampler draws depends on the place in a queue of trials."""
         library = optuna()
         return library.load_study(
             study_name=self.study, storage=self.storage,
-            sampler=library.samplers.TPESampler(seed=self.seed + worker),
+            sampler=library.samplers.TPESampler(seed=self.seed + place),
             pruner=library.pruners.MedianPruner() if self.prune else library.pruners.NopPruner(),
         )  # fmt: skip
 
@@ -176,10 +176,10 @@ def _work(search: Search, trials: int, jobs: int, progress: Callable[[int], Any]
         return
     jobs = min(jobs, trials)
     context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads half
-    counter, errors = context.Value("i", 0), []
-    with ProcessPoolExecutor(jobs, context, _start_worker, (search, counter)) as pool:
+    errors = []
+    with ProcessPoolExecutor(jobs, context, _start_worker, (search,)) as pool:
         try:
-            for done in as_completed([pool.submit(_step) for _ in range(trials)]):
+            for done in as_completed([pool.submit(_step, place) for place in range(trials)]):
                 errors += [done.exception()] if done.exception() else []
                 told(1)
         except BaseException:
@@ -191,22 +191,20 @@ def _work(search: Search, trials: int, jobs: int, progress: Callable[[int], Any]
         )
 
 
-_OWN: list[Any] = []
-"""The search and the study of a worker process."""
+_OWN: list[Search] = []
+"""The search of a worker process."""
 
 
-def _start_worker(search: Search, counter: Any) -> None:
+def _start_worker(search: Search) -> None:
     import torch
 
     torch.set_num_threads(1)
-    with counter.get_lock():
-        number, counter.value = counter.value, counter.value + 1
-    _OWN[:] = search, search.load(number)
+    _OWN[:] = [search]
 
 
-def _step() -> None:
-    search, study = _OWN
-    search.step(study)
+def _step(place: int) -> None:
+    (search,) = _OWN
+    search.step(search.load(place))
 
 
 @contextmanager
