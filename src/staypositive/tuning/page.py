@@ -10,7 +10,7 @@ from typing import Any
 
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
-from staypositive.reports.charts import Point, Series, dot_chart, line_chart
+from staypositive.reports.charts import Point, Series, line_chart
 from staypositive.reports.html import Html, figure, number, percent, section, table, tag
 from staypositive.reports.report import page
 from staypositive.run import train_command
@@ -52,7 +52,7 @@ def _course(tuned: Tuned, trials: list[Any]) -> Html:
     best = list(itertools.accumulate((trial.value for trial in trials), max if MONITORS[tuned.monitor] else min))
     dots = [Point(t.number, t.value, 0, f"trial {t.number}: {number(t.value)}") for t in trials]
     line = Series("best", [t.number for t in trials], best, 1)
-    course = dot_chart(dots, "value of each trial", line=line, width=480)
+    course = line_chart([line], "value of each trial", points=dots, width=480, height=190)
     drawings = [figure(f"Validation {tuned.monitor} of each trial", course, "line: best so far")]
     winner = tuned.study.best_trial.number
     curves = [
@@ -81,7 +81,8 @@ def _parameters(tuned: Tuned, trials: list[Any]) -> Html:
             place = value if labels is None else labels.index(str(value))
             said = f"{name} {value}: {number(trial.value)}"
             dots.append(Point(place, trial.value, int(trial.number == winner), said))
-        chart = dot_chart(dots, name, log_x=isinstance(choice, Range) and choice.log, labels=labels)
+        by_ratio = isinstance(choice, Range) and choice.log
+        chart = line_chart([], name, points=dots, log_x=by_ratio, labels=labels, height=190)
         drawings.append(figure(name, chart, f"importance {percent(weights[name])}" if name in weights else ""))
     lead = f"Validation {tuned.monitor} by the value of each setting; the best trial in red. "
     lead += "Importance is by functional ANOVA." if weights else f"Importance is estimated from {ENOUGH} trials on."

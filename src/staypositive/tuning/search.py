@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from staypositive.errors import DivergedError, InputError, SettingError, StayPositiveError
+from staypositive.errors import DivergedError, InputError, SettingError, StayPositiveError, import_optional
 from staypositive.graph import KnowledgeGraph
 from staypositive.run import Settings, fit, monitor_of
 from staypositive.training import MONITORS, Callback, EpochRecord
@@ -30,10 +30,7 @@ SAMPLERS = ("tpe", "grid")
 
 def optuna() -> Any:
     """Return Optuna, whose log is limited to warnings; an error says how to install it."""
-    try:
-        import optuna as library
-    except ImportError:
-        raise InputError("tuning needs optuna: pip install 'staypositive[tune]'") from None
+    library = import_optional("optuna", "tuning", "tune")
     library.logging.set_verbosity(library.logging.WARNING)
     return library
 
