@@ -50,12 +50,12 @@ class Search:
     def monitor(self) -> str:
         return monitor_of(self.graph, self.space.settings(self.space.first()))
 
-    def load(self, place: int = 0) -> Any:
-        """Return the study; how its sampler draws depends on the place in a queue of trials."""
+    def load(self, begun: int = 0) -> Any:
+        """Return the study; how its sampler draws depends on how many trials were begun before."""
         library = optuna()
         return library.load_study(
             study_name=self.study, storage=self.storage,
-            sampler=library.samplers.TPESampler(seed=self.seed + place),
+            sampler=library.samplers.TPESampler(seed=self.seed + begun),
             pruner=library.pruners.MedianPruner() if self.prune else library.pruners.NopPruner(),
         )  # fmt: skip
 
@@ -158,25 +158,26 @@ def tune(
         _give_up_dead(opened)
         _enqueue(opened, grid or [])
     wanted = (trials or 50) if grid is None else min(trials or len(grid), len(grid))
-    _work(search, max(0, wanted - Tuned(opened, space, search.monitor).finished), jobs, progress)
+    begun, left = len(trials_of(opened)), wanted - Tuned(opened, space, search.monitor).finished
+    _work(search, range(begun, begun + max(0, left)), jobs, progress)
     return Tuned(search.load(), space, search.monitor)
 
 
-def _work(search: Search, trials: int, jobs: int, progress: Callable[[int], Any] | None) -> None:
+def _work(search: Search, places: range, jobs: int, progress: Callable[[int], Any] | None) -> None:
     """Do some trials, in this process or in `jobs` others that share the storage."""
     told = progress or (lambda _: None)
-    if trials == 0 or jobs == 1:
-        study = search.load()
-        for _ in range(trials):
+    if not places or jobs == 1:
+        study = search.load(places.start)
+        for _ in places:
             search.step(study)
             told(1)
         return
-    jobs = min(jobs, trials)
+    jobs = min(jobs, len(places))
     context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads half
     errors = []
     with ProcessPoolExecutor(jobs, context, _start_worker, (search,)) as pool:
         try:
-            for done in as_completed([pool.submit(_step, place) for place in range(trials)]):
+            for done in as_completed([pool.submit(_step, place) for place in places]):
                 errors += [done.exception()] if done.exception() else []
                 told(1)
         except BaseException:
@@ -184,7 +185,7 @@ def _work(search: Search, trials: int, jobs: int, progress: Callable[[int], Any]
             raise
     if errors:
         raise StayPositiveError(
-            f"{len(errors)} of {trials} trials failed, the first with {errors[0]!r}; what was finished is kept"
+            f"{len(errors)} of {len(places)} trials failed, the first with {errors[0]!r}; what was finished is kept"
         )
 
 
