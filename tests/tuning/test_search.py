@@ -105,6 +105,10 @@ def test_a_setting_that_diverges_does_not_end_the_search(graph: sp.KnowledgeGrap
     found = tune(graph, Space({"learning_rate": (0.1, 1e30)}, fixed), sampler="grid", storage=tmp_path / "d.db")
     assert found.finished == 2
     assert any(trial.user_attrs.get("diverged") for trial in found.study.trials)
+    none = tune(graph, Space({"learning_rate": (1e30,)}, fixed), sampler="grid", storage=tmp_path / "n.db")
+    assert none.finished == 1
+    with pytest.raises(sp.InputError, match="no trial of this study is complete"):
+        write_best(none, "geo", tmp_path / "best.toml")
 
 
 def test_another_search_under_the_same_name_is_refused(graph: sp.KnowledgeGraph, tmp_path: Path) -> None:

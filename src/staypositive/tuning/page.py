@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from staypositive.errors import InputError
 from staypositive.files import write_atomic
 from staypositive.reports.charts import Point, Series, line_chart
 from staypositive.reports.html import Html, figure, number, percent, section, table, tag
@@ -26,8 +25,6 @@ ENOUGH = 8
 def write_study_page(tuned: Tuned, data: str, path: str | os.PathLike[str]) -> Path:
     """Write the page of a search; `data` is the graph as the command names it."""
     trials = trials_of(tuned.study, "COMPLETE")
-    if not trials:
-        raise InputError("no trial of this study is complete, so there is nothing to draw")
     tiles = [
         (number(tuned.value), f"best validation {tuned.monitor}"),
         (number(len(trials)), "trials complete"),
@@ -39,7 +36,7 @@ def write_study_page(tuned: Tuned, data: str, path: str | os.PathLike[str]) -> P
 
 def write_best(tuned: Tuned, data: str, path: str | os.PathLike[str]) -> Path:
     """Write the best setting as TOML: a space with everything fixed, and where it was found."""
-    found = {"graph": data, "monitor": tuned.monitor, "value": tuned.value, "trial": tuned.study.best_trial.number}
+    found = {"graph": data, "monitor": tuned.monitor, "value": tuned.value, "trial": tuned.best_trial.number}
     lines = [f"# {train_command(data, tuned.settings)}"]
     for name, values in (("settings", tuned.best), ("found", found)):
         said = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
@@ -54,7 +51,7 @@ def _course(tuned: Tuned, trials: list[Any]) -> Html:
     line = Series("best", [t.number for t in trials], best, 1)
     course = line_chart([line], "value of each trial", points=dots, width=480, height=190)
     drawings = [figure(f"Validation {tuned.monitor} of each trial", course, "line: best so far")]
-    winner = tuned.study.best_trial.number
+    winner = tuned.best_trial.number
     curves = [
         Series(f"trial {t.number}", list(t.intermediate_values), list(t.intermediate_values.values()),
                1 if t.number == winner else 8)
@@ -70,7 +67,7 @@ def _course(tuned: Tuned, trials: list[Any]) -> Html:
 
 def _parameters(tuned: Tuned, trials: list[Any]) -> Html:
     """Draw values by each setting, the most important setting first."""
-    weights, winner = _importance(tuned, trials), tuned.study.best_trial.number
+    weights, winner = _importance(tuned, trials), tuned.best_trial.number
     drawings = []
     for name in sorted(tuned.space.searched, key=lambda name: -weights.get(name, 0.0)):
         choice = tuned.space.searched[name]

@@ -110,9 +110,15 @@ class Tuned:
         return len(trials_of(self.study, "COMPLETE", "PRUNED"))
 
     @property
+    def best_trial(self) -> Any:
+        if not trials_of(self.study, "COMPLETE"):
+            raise InputError("no trial of this study is complete: every one diverged or was pruned, or none was run")
+        return self.study.best_trial
+
+    @property
     def best(self) -> dict[str, Any]:
         """The best setting, by name, with what was fixed."""
-        return {**self.space.fixed, **self.study.best_params}
+        return {**self.space.fixed, **self.best_trial.params}
 
     @property
     def settings(self) -> Settings:
@@ -120,7 +126,7 @@ class Tuned:
 
     @property
     def value(self) -> float:
-        return float(self.study.best_value)
+        return float(self.best_trial.value)
 
 
 def tune(
