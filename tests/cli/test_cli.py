@@ -278,7 +278,7 @@ def test_divergence_keeps_what_was_trained_and_no_more(
     def astray(*_: object, **__: object) -> None:
         raise sp.DivergedError("astray", run=trained)
 
-    monkeypatch.setattr("staypositive.cli.train.fit", astray)
+    monkeypatch.setattr("staypositive.fit", astray)
     assert f"It is in {folder}" in fail(monkeypatch, capsys, *arguments)[1]
     assert len(sp.load_run(folder).predict("France", "borders")) == 10
     before = (folder / "run.json").read_bytes()
@@ -290,7 +290,7 @@ def test_divergence_keeps_what_was_trained_and_no_more(
 def test_what_cannot_be_kept_or_calibrated_is_said_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("staypositive.cli.train.fit", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr("staypositive.fit", lambda *_, **__: pytest.fail("trained"))
     (tmp_path / "file").write_text("in the way", "utf-8")
     assert "cannot write to" in fail(monkeypatch, capsys, "train", "geo", "--out", tmp_path / "file" / "x")[1]
     (tmp_path / "g.tsv").write_text("".join(f"a{i}\tr\tb{i % 3}\n" for i in range(9)), "utf-8")

@@ -146,7 +146,8 @@ def test_the_plane_is_that_of_a_singular_value_decomposition() -> None:
 
 def test_roles_are_counted() -> None:
     triples = np.array([[0, 0, 1], [0, 0, 2], [0, 1, 1], [3, 1, 1], [1, 1, 3], [1, 1, 0]])
-    both = is_two_sided(triples, 2)
+    of_each = (torch.as_tensor(triples[triples[:, 1] == relation]) for relation in (0, 1))
+    both = [is_two_sided(own[:, 0], own[:, 2]) for own in of_each]
     assert both == [False, True]
     assert main_roles(triples, 5, both).tolist() == [0, 1, 2, 1, -1]
 

@@ -65,6 +65,14 @@ def test_tpe_by_mrr_is_repeatable(graph: sp.KnowledgeGraph, tmp_path: Path) -> N
     assert values[0] == values[1]
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_resumed_search_draws_anew(graph: sp.KnowledgeGraph, tmp_path: Path, jobs: int) -> None:
+    space = Space({"learning_rate": Range(1e-3, 1.0, True)}, {**FIXED, "dim": 2, "epochs": 1})
+    for trials in (2, 4):
+        found = tune(graph, space, trials=trials, storage=tmp_path / "r.db", jobs=jobs)
+    assert len({trial.params["learning_rate"] for trial in found.study.trials}) == 4
+
+
 def test_validations_are_reported_and_laggards_pruned() -> None:
     said: list[tuple[float, int]] = []
 
@@ -97,6 +105,10 @@ def test_a_setting_that_diverges_does_not_end_the_search(graph: sp.KnowledgeGrap
     found = tune(graph, Space({"learning_rate": (0.1, 1e30)}, fixed), sampler="grid", storage=tmp_path / "d.db")
     assert found.finished == 2
     assert any(trial.user_attrs.get("diverged") for trial in found.study.trials)
+    none = tune(graph, Space({"learning_rate": (1e30,)}, fixed), sampler="grid", storage=tmp_path / "n.db")
+    assert none.finished == 1
+    with pytest.raises(sp.InputError, match="no trial of this study is complete"):
+        write_best(none, "geo", tmp_path / "best.toml")
 
 
 def test_another_search_under_the_same_name_is_refused(graph: sp.KnowledgeGraph, tmp_path: Path) -> None:

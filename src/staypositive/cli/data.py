@@ -11,22 +11,13 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
+import staypositive as sp
 from staypositive.cli.command import command
 from staypositive.cli.console import Console
 from staypositive.cli.flags import DataArgument, Layout, Reading, RunArgument, RunFolderFlag
-from staypositive.errors import SettingError
-from staypositive.graph import (
-    CATALOGUE,
-    KnowledgeGraph,
-    drop_unseen,
-    ingest,
-    inspect_graph,
-    load_graph,
-    parse_size,
-    write_folder,
-)
+from staypositive.graph import parse_size
 from staypositive.interop import BASE, FORMATS, choose_format, export_embeddings, export_graph, export_onnx
-from staypositive.run import load_run, memory_bytes, require_writable
+from staypositive.run import memory_bytes, require_writable
 
 datasets_app = typer.Typer()
 
@@ -50,9 +41,9 @@ def datasets(context: typer.Context) -> None:
 def list_datasets(console: Console = Console()) -> None:
     """List the named datasets."""
     names = ("entities", "relations", "train", "valid", "test")
-    rows = [[d.name, *(d.counts[name] for name in names), d.about] for d in CATALOGUE.values()]
+    rows = [[d.name, *(d.counts[name] for name in names), d.about] for d in sp.CATALOGUE.values()]
     console.table("Named datasets", ["name", *names, "about"], rows)
-    console.result([{"name": d.name, "about": d.about, **d.counts} for d in CATALOGUE.values()])
+    console.result([{"name": d.name, "about": d.about, **d.counts} for d in sp.CATALOGUE.values()])
 
 
 @datasets_app.command("show")
@@ -67,7 +58,7 @@ def show_dataset(data: DataArgument, reading: Reading, console: Console = Consol
 @command
 def fetch_dataset(data: DataArgument, console: Console = Console()) -> None:
     """Download a named dataset into the cache, checked by SHA-256."""
-    graph = load_graph(data)
+    graph = sp.load_graph(data)
     rows = sum(source.rows for source in graph.sources)
     console.say(f"{graph.name} is here: {rows:,} triples, all hashes right")
     console.result({"name": graph.name, "triples": rows})
@@ -87,15 +78,15 @@ def clean_dataset(
     """
     console.log_from(logging.ERROR)
     whole = reading.load(data)
-    graph = drop_unseen(whole)
-    write_folder(graph, out)
+    graph = sp.drop_unseen(whole)
+    sp.write_folder(graph, out)
     dropped = graph.notes[len(whole.notes) :]
     console.say(f"{dropped[0] if dropped else 'nothing to drop'}; written to {out}")
     _describe(graph, console)
 
 
-def _describe(graph: KnowledgeGraph, console: Console) -> None:
-    counts, report = graph.counts(), inspect_graph(graph)
+def _describe(graph: sp.KnowledgeGraph, console: Console) -> None:
+    counts, report = graph.counts(), sp.inspect_graph(graph)
     console.table(graph.name, list(counts), [list(counts.values())])
     problems = report.lines() or ["no problems found: no duplicates, leaks, contradictions or unseen entities"]
     console.say(*(f"- {line}" for line in [*graph.notes, *problems]))
@@ -131,7 +122,7 @@ def ingest_command(
     """
     start = time.perf_counter()
     most = min(parse_size(memory), memory_bytes() // 2)  # more than there is helps nobody
-    graph = ingest(
+    graph = sp.ingest(
         files, out, memory=most, hold_out=hold_out, name=name, force=force, progress=console.progress,
         **layout.options(),
     )  # fmt: skip
@@ -189,7 +180,7 @@ def export_command(
 
     """
     chosen = choose_format(what, format)
-    held = load_run(run)
+    held = sp.load_run(run)
     if what == "embeddings":
         written = export_embeddings(held, out, chosen)
     elif what == "graph":
@@ -221,7 +212,7 @@ def import_pykeen_command(
     try:
         from staypositive.interop.pykeen import from_pykeen
     except ModuleNotFoundError as error:
-        raise SettingError(f"this needs PyKEEN ({error}): pip install 'staypositive[pykeen]'") from None
+        raise sp.SettingError(f"this needs PyKEEN ({error}): pip install 'staypositive[pykeen]'") from None
     run = from_pykeen(source, dataset, model=model)
     run.save(out)
     console.say(f"{run} is in {out}")

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+import staypositive as sp
 from staypositive.cli.console import Console
 from staypositive.completion import complete_data, complete_run
-from staypositive.errors import InputError
-from staypositive.graph import KnowledgeGraph, RdfTerms, Sparql, load_graph
 from staypositive.interop import require_table_path, write_table
-from staypositive.run import Run, load_run
 from staypositive.sharded import ShardedRun, is_launched, open_sharded, open_world, own_device
 
 if TYPE_CHECKING:
@@ -101,29 +99,29 @@ class Reading(Layout):
     blank_nodes: Annotated[bool, RdfOption("--blank-nodes/--no-blank-nodes", help="Keep blank nodes.")] = True
     shorten: Annotated[bool, RdfOption(help="Shorten IRIs by the file's own prefixes.")] = False
 
-    def load(self, data: str, seed: int = 0) -> KnowledgeGraph:
-        source: str | Sparql = data
+    def load(self, data: str, seed: int = 0) -> sp.KnowledgeGraph:
+        source: str | sp.Sparql = data
         if self.query is not None:
             wrong = "--query is neither a query nor a file that can be read"
             query = self.query if "{" in self.query else read_text(self.query, wrong)
-            source = Sparql(data, query, page=self.page, timeout=self.timeout)
-        return load_graph(
+            source = sp.Sparql(data, query, page=self.page, timeout=self.timeout)
+        return sp.load_graph(
             source,
             split=parse_numbers(self.split),
             seed=seed if self.split_seed is None else self.split_seed,
-            terms=RdfTerms(literals=self.literals, blank_nodes=self.blank_nodes, prefixes=self.shorten),
+            terms=sp.RdfTerms(literals=self.literals, blank_nodes=self.blank_nodes, prefixes=self.shorten),
             **self.options(),
         )
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Run | ShardedRun]:
+def opened(folder: Path) -> Iterator[sp.Run | ShardedRun]:
     """Open a run or, by all processes that torchrun started, one in shards."""
     if is_launched():
         with open_world(own_device()) as world:
             yield open_sharded(folder, world)
     else:
-        yield load_run(folder)
+        yield sp.load_run(folder)
 
 
 def read_text(path: str, wrong: str) -> str:
@@ -131,7 +129,7 @@ def read_text(path: str, wrong: str) -> str:
     try:
         return Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{wrong}: {error}") from None
+        raise sp.InputError(f"{wrong}: {error}") from None
 
 
 def parse_numbers(text: str | None, what: str = "three shares") -> tuple[float, ...] | None:
@@ -152,7 +150,7 @@ def parse_columns(text: str | None) -> dict[str, str | int | None] | None:
     for part in parse_list(text):
         role, equals, name = part.partition("=")
         if not equals or role in columns:
-            raise InputError(f"--columns is a list such as head=Name,relation=2,tail=Wert, got {text!r}")
+            raise sp.InputError(f"--columns is a list such as head=Name,relation=2,tail=Wert, got {text!r}")
         columns[role] = int(name) if name.isascii() and name.isdigit() and len(name) < 9 else name
     return columns
 
@@ -162,4 +160,4 @@ def parse_list(text: str | None) -> list[str]:
     try:
         return [part for row in csv.reader([text or ""], strict=True) for part in row]
     except csv.Error as error:
-        raise InputError(f"expected a list with commas, got {text!r}: {error}") from None
+        raise sp.InputError(f"expected a list with commas, got {text!r}: {error}") from None

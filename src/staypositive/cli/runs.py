@@ -8,22 +8,12 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+import staypositive as sp
 from staypositive.cli.command import command
 from staypositive.cli.console import Console, evaluation_tables
 from staypositive.cli.flags import ForceFlag, Layout, RunArgument, RunFolderFlag, parse_numbers
-from staypositive.errors import InputError, SettingError
 from staypositive.graph import read_triples
-from staypositive.run import (
-    ENSEMBLE_CHOICES,
-    ENSEMBLE_FACTS,
-    RIDGE,
-    UNOBSERVED_WEIGHT,
-    Run,
-    TrainingFolder,
-    build_ensemble,
-    load_run,
-    most_tries,
-)
+from staypositive.run import ENSEMBLE_CHOICES, ENSEMBLE_FACTS, RIDGE, UNOBSERVED_WEIGHT, TrainingFolder, most_tries
 from staypositive.sharded import gather_run, is_launched
 
 
@@ -62,14 +52,14 @@ def ensemble_command(
     """
     given = parse_numbers(weights, "weights")
     if out.resolve() in [folder.resolve() for folder in runs]:
-        raise InputError(f"{out} is one of the members: the ensemble needs another folder")
+        raise sp.InputError(f"{out} is one of the members: the ensemble needs another folder")
     TrainingFolder(out).require_free(force)
-    held = [load_run(folder) for folder in runs]
+    held = [sp.load_run(folder) for folder in runs]
     if given is None and backward_weight is None:
         with console.progress("choosing weights", most_tries(len(held))) as advance:
-            ensemble = build_ensemble(held, choose=choose, most_facts=facts, progress=advance)
+            ensemble = sp.build_ensemble(held, choose=choose, most_facts=facts, progress=advance)
     else:
-        ensemble = build_ensemble(held, weights=given, backward_weight=backward_weight)
+        ensemble = sp.build_ensemble(held, weights=given, backward_weight=backward_weight)
     members = [
         {"run": str(folder), "model": run.settings.model, "weight": member["weight"]}
         for folder, run, member in zip(runs, held, ensemble.provenance["members"], strict=True)
@@ -85,7 +75,7 @@ def ensemble_command(
     console.result({"run": str(out), "members": members, **chosen, **found})
 
 
-def _say_gain(ensemble: Run, choose: str, console: Console) -> None:
+def _say_gain(ensemble: sp.Run, choose: str, console: Console) -> None:
     """Print what the ensemble gains on validation facts, and where it gains nothing."""
     backward, found = ensemble.provenance["backward_weight"], ensemble.provenance.get("validation")
     if backward:
@@ -128,7 +118,7 @@ def extend_command(
       staypositive predict runs/geo-grown --head Atlantis --relation borders
 
     """
-    held = load_run(run)
+    held = sp.load_run(run)
     TrainingFolder(out).require_free(force)
     triples = read_triples(facts, **layout.options())
     grown = held.with_entities(triples, ridge=ridge, unobserved_weight=unobserved_weight)
@@ -164,7 +154,7 @@ def gather_command(
 
     """
     if is_launched():
-        raise SettingError("`gather` is for one process, without torchrun")
+        raise sp.SettingError("`gather` is for one process, without torchrun")
     folder = gather_run(run, out, progress=console.progress)
     console.say(f"{folder} holds the whole run")
     console.result({"run": str(folder)})

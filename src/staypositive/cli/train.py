@@ -14,27 +14,15 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
+import staypositive as sp
 from staypositive import sharded
 from staypositive.cli.command import command
 from staypositive.cli.console import Console, evaluation_tables
 from staypositive.cli.flags import DataArgument, Reading
-from staypositive.errors import DivergedError, InputError, SettingError, StoppedError
-from staypositive.graph import KnowledgeGraph, StreamedSplit
+from staypositive.graph import StreamedSplit
 from staypositive.interop import make_tracker
-from staypositive.probability import CALIBRATORS
-from staypositive.run import (
-    DEFAULT_EVERY,
-    PRESETS,
-    Run,
-    Settings,
-    TrainingFolder,
-    check_given,
-    fit,
-    load_run,
-    preset_of,
-    settings_for,
-)
-from staypositive.training import Callback, EpochRecord, ProgressBar, StopSignals, resolve_device
+from staypositive.run import DEFAULT_EVERY, PRESETS, TrainingFolder, check_given, preset_of, settings_for
+from staypositive.training import ProgressBar, StopSignals, resolve_device
 
 CHECKPOINT_EVERY = Option(
     metavar="EPOCHS|TIME", show_default=DEFAULT_EVERY,
@@ -56,7 +44,7 @@ def train_command(
     resume: Annotated[bool, Option(help="Resume a stopped or killed training; begin if there is none.")] = False,
     checkpoint_every: Annotated[str | None, CHECKPOINT_EVERY] = None,
     reading: Reading = Reading(),
-    calibrate: Annotated[str, CALIBRATE, ("auto", "none", *CALIBRATORS)] = "auto",
+    calibrate: Annotated[str, CALIBRATE, ("auto", "none", *sp.CALIBRATORS)] = "auto",
     evaluate: Annotated[bool, Option(help="Measure the test split after training.")] = True,
     start_from: Annotated[Path | None, Option(help="Run of the same model and dim to start from, by label.")] = None,
     track: Annotated[list[str] | None, TRACK] = None,
@@ -87,9 +75,9 @@ def train_command(
     device = resolve_device(given.get("device", "auto"))
     chosen = settings_for(graph, device, preset=preset, exact=sharded.is_launched(), **given)
     if calibrate not in ("auto", "none", "posterior") and not (graph.valid.has_negatives and len(graph.valid.facts)):
-        raise InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
+        raise sp.InputError(f"--calibrate {calibrate} needs validation triples labelled false; {graph.name} has none")
     if force and resume:
-        raise SettingError("--force begins anew and --resume continues; give one of them")
+        raise sp.SettingError("--force begins anew and --resume continues; give one of them")
     folder = TrainingFolder(out or Path("runs") / graph.name)
     job = Job(graph, chosen, preset_of(preset, given), folder, calibrate, evaluate, track or (), console)
     if sharded.is_launched():
@@ -103,8 +91,8 @@ def train_command(
 class Job:
     """What to train, and what to do with it then."""
 
-    graph: KnowledgeGraph
-    settings: Settings
+    graph: sp.KnowledgeGraph
+    settings: sp.Settings
     preset: dict[str, str]
     folder: TrainingFolder
     calibrate: str
@@ -127,7 +115,7 @@ class Job:
         )
 
     @contextmanager
-    def callbacks(self) -> Iterator[list[Callback]]:
+    def callbacks(self) -> Iterator[list[sp.Callback]]:
         """Open the trackers and, on a terminal, a bar; close the trackers of a training that is cut short."""
         about = {"graph": self.graph.name, **self.settings.as_dict()}
         trackers = [make_tracker(text, about) for text in (self.track if sharded.is_first() else ())]
@@ -138,7 +126,7 @@ class Job:
             for tracker in trackers:
                 tracker.abandon()
 
-    def finish(self, run: Run) -> None:
+    def finish(self, run: sp.Run) -> None:
         """Calibrate, measure and save the run, and print how it went."""
         run.provenance |= self.preset
         if "start_from" in run.provenance:
@@ -158,7 +146,7 @@ class Job:
         evaluation_tables(self.console, "test", run.metrics.get("test", {}))
         self.console.say(f"saved in {self.folder}")
 
-    def report(self, run: Run, *, suggest: bool = True) -> None:
+    def report(self, run: sp.Run, *, suggest: bool = True) -> None:
         """Print a question to ask next, or all about the run as JSON."""
         if suggest:
             head, relation, _ = run.graph.train.first(1)[0].tolist()
@@ -169,7 +157,7 @@ class Job:
 
 def _train(job: Job, force: bool, resume: bool, every: str | None, start_from: Path | None) -> None:
     folder, checkpoint = job.folder, job.folder.checkpoint(every)
-    earlier = None if start_from is None else load_run(start_from)
+    earlier = None if start_from is None else sp.load_run(start_from)
     with folder.locked(), stoppable(folder) as stop:
         if resume and (run := folder.finished(job.settings, job.graph)):
             job.console.say(f"{folder} holds the finished run ({len(run.history)} epochs): nothing is left to do")
@@ -181,31 +169,25 @@ def _train(job: Job, force: bool, resume: bool, every: str | None, start_from: P
             folder.clear_checkpoint()
         job.announce()
         begin = [WhereToBegin(folder, job.console.say)] if resume else []
-        with job.callbacks() as callbacks:
-            run = _fit(job, stop, callbacks=[*begin, *callbacks], start_from=earlier, checkpoint=checkpoint)
+        with job.callbacks() as callbacks, stop:
+            run = sp.fit(
+                job.graph, job.settings, callbacks=[*begin, *callbacks], start_from=earlier, checkpoint=checkpoint,
+                should_stop=stop,
+            )  # fmt: skip
+        if stop():
+            raise sp.StoppedError("training had just ended", run)
         job.finish(run)
         folder.clear_checkpoint()
     job.report(run)
 
 
-def _fit(job: Job, stop: StopSignals, **options: Any) -> Run:
-    try:
-        with stop:
-            run = fit(job.graph, job.settings, should_stop=stop, **options)
-    except DivergedError as error:
-        raise DivergedError(f"{error}. {job.folder.keep_diverged(error.run)}", error.run) from None
-    if stop():
-        raise StoppedError("training had just ended", run)
-    return run
-
-
-def _require_shardable(chosen: Settings, flags: dict[str, Any]) -> None:
+def _require_shardable(chosen: sp.Settings, flags: dict[str, Any]) -> None:
     """Refuse what has no effect where several processes train."""
     for flag, value in flags.items():
         if value is not None:
-            raise SettingError(f"{flag} is for training in one process, without torchrun")
+            raise sp.SettingError(f"{flag} is for training in one process, without torchrun")
     if chosen.engine == "fused":
-        raise SettingError("engine fused is for training in one process; under torchrun use auto or reference")
+        raise sp.SettingError("engine fused is for training in one process; under torchrun use auto or reference")
 
 
 def _train_sharded(job: Job, force: bool, resume: bool) -> None:
@@ -254,11 +236,13 @@ def _leave_in_shards(job: Job, trained: sharded.ShardedRun, metrics: dict[str, A
 
 @contextmanager
 def stoppable(folder: TrainingFolder) -> Iterator[StopSignals]:
-    """Say how to resume a training that is stopped within, and exit as a signal would."""
+    """Say how to resume a training that is stopped within, and exit as a signal would; keep one that diverges."""
     stop = StopSignals()
     try:
         yield stop
-    except StoppedError as error:
+    except sp.DivergedError as error:
+        raise sp.DivergedError(f"{error}. {folder.keep_diverged(error.run)}", error.run) from None
+    except sp.StoppedError as error:
         typer.echo(f"{error}; resume with: {resume_command()}", err=True)
         raise typer.Exit(stop.exit_code) from None
     except KeyboardInterrupt:
@@ -272,7 +256,7 @@ def resume_command() -> str:
     return shlex.join(["staypositive", *kept, "--resume"])
 
 
-class WhereToBegin(Callback):
+class WhereToBegin(sp.Callback):
     """Says where `--resume` finds a training, once its checkpoint is known to be of this one."""
 
     def __init__(self, folder: TrainingFolder, say: Callable[[str], None]) -> None:
@@ -282,5 +266,5 @@ class WhereToBegin(Callback):
         if not self.folder.has_checkpoint:
             self.say(f"no checkpoint in {self.folder}, so training begins")
 
-    def on_resume(self, history: tuple[EpochRecord, ...]) -> None:
+    def on_resume(self, history: tuple[sp.EpochRecord, ...]) -> None:
         self.say(f"resuming from epoch {len(history)}")

@@ -67,6 +67,5 @@ def tune_command(
     console.say(f"best validation {found.monitor} {found.value:.4f} of {found.finished} trials; in {folder}:")
     console.say(", ".join(path.name for path in written))
     console.say(f"train it: {again}")
-    best = {**wanted.fixed, **found.study.best_params}
-    console.result({"value": found.value, "monitor": found.monitor, "best": best, "command": again,
-                    "trials": found.finished, "folder": str(folder)})  # fmt: skip
+    result = {"value": found.value, "monitor": found.monitor, "best": found.best, "command": again}
+    console.result(result | {"trials": found.finished, "folder": str(folder)})

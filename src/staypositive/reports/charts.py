@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from staypositive.reports.frame import Frame, Label, colour, log_ticks, plain, ticks
 from staypositive.reports.html import Html, join, number, tag
@@ -85,11 +85,6 @@ def line_chart(
     return frame.svg(*parts, title=title)
 
 
-def dot_chart(dots: Sequence[Point], title: str, *, line: Series | None = None, **options: Any) -> Html:
-    """Draw dots, with a line among them if there is one; options as in `line_chart`."""
-    return line_chart([line] if line else [], title, points=dots, **{"height": 190, **options})
-
-
 def _padded(values: Sequence[float], zero: bool) -> tuple[float, float]:
     """Return an axis with some room at both ends; with `zero` it holds 0, and has no room below that."""
     finite = [value for value in values if math.isfinite(value)] or [0.0]
@@ -121,13 +116,11 @@ def _names(frame: Frame, series: Sequence[Series]) -> Html:
     return join(parts)
 
 
-def density_chart(
-    series: Sequence[Series], title: str, *, at: Sequence[float], x_label: Label, width: int = 320, height: int = 170
-) -> Html:
+def density_chart(series: Sequence[Series], title: str, *, at: Sequence[float], x_label: Label) -> Html:
     """Draw densities as filled curves, each named where it stands out most; heights have no unit but compare."""
     xs = [x for s in series for x in s.xs]
     high = max(y for s in series for y in s.ys) or 1.0
-    frame = Frame((min(xs), max(xs)), (0, 1.18 * high), width, height, (8, 12, 24, 12))
+    frame = Frame((min(xs), max(xs)), (0, 1.18 * high), margins=(8, 12, 24, 12))
     parts = [frame.axes(at, [], x_label, plain)]
     for one in series:
         line = frame.path(one.xs, one.ys)
@@ -174,17 +167,15 @@ def reliability_chart(curves: Sequence[Bins], title: str, *, size: int = 320) ->
     return frame.svg(*parts, *names, title=title)
 
 
-def scatter(
-    points: Sequence[Point], names: Sequence[tuple[Point, str]], title: str, *, width: int = 960, height: int = 560
-) -> Html:
+def scatter(points: Sequence[Point], names: Sequence[tuple[Point, str]], title: str) -> Html:
     """Draw points, and write some of them beside their mark where there is room."""
     xs, ys = [p.x for p in points], [p.y for p in points]
-    frame = Frame((min(xs), max(xs)), (min(ys), max(ys)), width, height, (16, 16, 16, 16))
+    frame = Frame((min(xs), max(xs)), (min(ys), max(ys)), 960, 560, (16, 16, 16, 16))
     parts = [_mark(frame, *point, "point", 3) for point in points]
     taken: list[tuple[float, float, float, float]] = []
     for point, name in names:
         x, y, wide = frame.x(point.x), frame.y(point.y), 6.4 * len(name)
-        late = x + wide + 8 > width
+        late = x + wide + 8 > frame.width
         box = (x - wide - 6, y - 7, x - 4, y + 7) if late else (x + 4, y - 7, x + wide + 6, y + 7)
         if any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
             continue
@@ -195,16 +186,15 @@ def scatter(
     return frame.svg(*parts, title=title)
 
 
-def interval_chart(rows: Sequence[Interval], title: str, *, width: int = 380, row_height: int = 25) -> Html:
+def interval_chart(rows: Sequence[Interval], title: str) -> Html:
     """Draw a dot and its reach for each row, all over one axis; the label stands at the left."""
     longest = max(len(shortened(row.label)) for row in rows)
     bounds = min(0.0, *(row.low for row in rows)), max(0.0, *(row.high for row in rows))
     margins = (6, 12, 24, min(190, 10 + 7 * longest))
-    height = row_height * len(rows) + margins[0] + margins[2]
-    frame = Frame(bounds, (0, len(rows)), width, height, margins)
+    frame = Frame(bounds, (0, len(rows)), 380, 25 * len(rows) + margins[0] + margins[2], margins)
     parts = [frame.axes(ticks(*bounds), [], plain, plain)]
     zero = frame.x(0)
-    parts.append(tag("line", x1=zero, x2=zero, y1=frame.top, y2=height - frame.bottom, class_="mark"))
+    parts.append(tag("line", x1=zero, x2=zero, y1=frame.top, y2=frame.height - frame.bottom, class_="mark"))
     for place, row in enumerate(rows):
         middle = len(rows) - place - 0.5
         y = frame.y(middle)

@@ -37,14 +37,10 @@ def principal_plane(rows: Tensor) -> tuple[NDArray[np.float64], float]:
     return places, float(variances[-2:].sum()) / (float(variances.sum()) or 1.0)
 
 
-def is_two_sided(triples: NDArray[np.int64], n_relations: int) -> list[bool]:
-    """Return whether the heads and the tails of each relation are mostly the same entities."""
-    found = []
-    for relation in range(n_relations):
-        own = triples[triples[:, 1] == relation]
-        heads, tails = np.unique(own[:, 0]), np.unique(own[:, 2])
-        found.append(2 * len(np.intersect1d(heads, tails)) > len(np.union1d(heads, tails)))
-    return found
+def is_two_sided(heads: Tensor, tails: Tensor) -> bool:
+    """Return whether the heads and the tails of a relation are mostly the same entities."""
+    sides = heads.cpu().numpy(), tails.cpu().numpy()
+    return 2 * len(np.intersect1d(*sides)) > len(np.union1d(*sides))
 
 
 def main_roles(triples: NDArray[np.int64], n_entities: int, two_sided: Sequence[bool]) -> NDArray[np.int64]:
@@ -67,7 +63,8 @@ def map_section(data: ReportData) -> Content:
     places, share = principal_plane(data.predictor.scorer.entity_rows)
     facts = graph.train.facts
     degrees = np.bincount(facts[:, [0, 2]].ravel(), minlength=len(graph.entities))
-    both = is_two_sided(facts, len(relations))
+    members = data.predictor.null_distribution.members
+    both = list(map(is_two_sided, members["head"], members["tail"]))
     roles = main_roles(facts, len(graph.entities), both)
     names = [label if same else f"{label} →" for label, same in zip(relations, both, strict=True)]
     names += [*(f"→ {label}" for label in relations), "no facts"]  # the last is also role −1

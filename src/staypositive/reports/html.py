@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from staypositive.text import visible
 
-VOID = {"meta", "br"}
 SHOWN = 24  # rows of a table before the rest is folded away
 
 
@@ -32,12 +31,12 @@ def tag(name: str, /, *children: object, **attributes: object) -> Html:
     """
     given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
     said = "".join(f' {key}="{_escaped(value)}"' for key, value in given.items())
-    return Html(f"<{name}{said}>" if name in VOID else f"<{name}{said}>{join(children)}</{name}>")
+    return Html(f"<{name}{said}>" if name == "meta" else f"<{name}{said}>{join(children)}</{name}>")
 
 
-def join(parts: Iterable[object], between: str = "") -> Html:
+def join(parts: Iterable[object]) -> Html:
     """Return parts one after the other; those that are no `Html` are escaped."""
-    return Html(between.join(part if isinstance(part, Html) else _escaped(part) for part in parts))
+    return Html("".join(part if isinstance(part, Html) else _escaped(part) for part in parts))
 
 
 def _escaped(value: object) -> str:
@@ -73,7 +72,7 @@ def percent(probability: float) -> Number:
     return Number(f"{share:.1f}%" if share < 9.95 or share > 99.05 else f"{share:.0f}%")
 
 
-def table(header: Iterable[object], rows: Iterable[Iterable[object]], **attributes: object) -> Html:
+def table(header: Iterable[object], rows: Iterable[Iterable[object]]) -> Html:
     """Return a table; numbers stand to the right, and so does the head of a column of numbers."""
     lines = [[number(cell) if isinstance(cell, float | int) else cell for cell in row] for row in rows]
     head = []
@@ -84,7 +83,7 @@ def table(header: Iterable[object], rows: Iterable[Iterable[object]], **attribut
         tag("tr", *(tag("td", cell, class_="number" if isinstance(cell, Number) else None) for cell in line))
         for line in lines
     ]
-    inner = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), **attributes)
+    inner = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
     return tag("div", inner, class_="scroll")
 
 
@@ -99,6 +98,6 @@ def section(title: str, lead: object, *content: object, name: str) -> Html:
     return tag("section", tag("h2", title), tag("p", lead, class_="lead"), *content, id=name)
 
 
-def figure(title: object, drawing: Html, note: object = "", **attributes: object) -> Html:
+def figure(title: object, drawing: Html, note: object = "") -> Html:
     caption = tag("figcaption", title, tag("span", note, class_="note") if note else Html())
-    return tag("figure", caption, drawing, **attributes)
+    return tag("figure", caption, drawing)

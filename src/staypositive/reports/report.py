@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import Ensemble
 from staypositive.reports.entity_map import map_section
-from staypositive.reports.html import Content, Html, join, number, section, tag
+from staypositive.reports.html import Content, Html, Number, join, number, section, tag
 from staypositive.reports.probabilities import probability_section
 from staypositive.reports.ranking import fact_section, ranking_section
 from staypositive.reports.report_data import ReportData
@@ -38,13 +38,18 @@ SECTIONS: tuple[tuple[str, str, Callable[[ReportData], Content], bool], ...] = (
 """Name, title and maker of each section, and whether it needs held-out facts."""
 
 
-def page(title: str, header: Html, content: Html, footer: str) -> Html:
-    """Return a whole document with the style inside."""
+def page(
+    title: str, subtitle: str, tiles: Iterable[tuple[Number, str]], sections: Iterable[Html], *nav: Html
+) -> Html:
+    """Return a whole document with the style inside; `tiles` are the few numbers one looks for first, and of what."""
     style = resources.files("staypositive.reports").joinpath("style.css").read_text("utf-8")
     meta = ({"charset": "utf-8"}, {"http_equiv": "Content-Security-Policy", "content": POLICY},
             {"name": "viewport", "content": "width=device-width, initial-scale=1"})  # fmt: skip
     head = tag("head", *(tag("meta", **one) for one in meta), tag("title", title), tag("style", Html(style)))
-    body = tag("body", tag("header", header), tag("main", content), tag("footer", footer))
+    shown = (tag("div", tag("b", value), tag("span", said), class_="tile") for value, said in tiles)
+    top = tag("h1", title), tag("p", subtitle, class_="subtitle"), tag("div", *shown, class_="tiles"), *nav
+    footer = tag("footer", f"Made by staypositive {__version__}.")
+    body = tag("body", tag("header", *top), tag("main", *sections), footer)
     return join([Html("<!doctype html>\n"), tag("html", head, body, lang="en")])
 
 
@@ -75,9 +80,8 @@ def render_report(
         announce(title)
         parts.append(section(title, *make(data), name=name))
         links.append(tag("a", title, href=f"#{name}"))
-    heading, made = f"{run.settings.model} on {run.graph.name}", tag("p", _made(run), class_="subtitle")
-    header = join([tag("h1", heading), made, _tiles(data), tag("nav", *links)])
-    return page(heading, header, join(parts), f"Made by staypositive {__version__}.")
+    heading = f"{run.settings.model} on {run.graph.name}"
+    return page(heading, _made(run), _tiles(data), parts, tag("nav", *links))
 
 
 def write_report(run: Run, path: str | os.PathLike[str], **options: Any) -> Path:
@@ -100,8 +104,7 @@ def _made(run: Run) -> str:
     return f"{members}trained by {run.settings.objective.name}, {negatives}"
 
 
-def _tiles(data: ReportData) -> Html:
-    """Return the few numbers one looks for first."""
+def _tiles(data: ReportData) -> list[tuple[Number, str]]:
     graph, tiles = data.graph, []
     if "ranking" in data.report:
         plain = data.report["ranking"]["filtered"]["realistic"]["both"]
@@ -111,6 +114,4 @@ def _tiles(data: ReportData) -> Html:
         tiles += [(number(measured["auc"]), f"AUC, {name}"), (number(measured["ece"]), f"calibration error, {name}")]
     tiles.append((number(round(sum(e.new for e in data.expected))), "new facts to expect"))
     size = f"facts of {len(graph.entities):,} entities, {len(graph.relations)} relations"
-    tiles.append((number(len(graph.facts())), size))
-    shown = (tag("div", tag("b", value), tag("span", said), class_="tile") for value, said in tiles)
-    return tag("div", *shown, class_="tiles")
+    return [*tiles, (number(len(graph.facts())), size)]

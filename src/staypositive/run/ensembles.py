@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from staypositive.errors import InputError, SettingError
@@ -131,11 +132,9 @@ def most_tries(count: int) -> int:
 
 def joined_model(models: Sequence[BilinearModel], names: Sequence[str], choice: Choice) -> BilinearModel:
     """Return the models that have a weight as one."""
-    kept = [part for part in zip(models, names, choice.weights, strict=True) if part[2]]
-    return combine_models(
-        [model for model, _, _ in kept], [name for _, name, _ in kept], [weight for _, _, weight in kept],
-        choice.backward_weight,
-    )  # fmt: skip
+    weights = choice.weights
+    kept = [*compress(models, weights)], [*compress(names, weights)], [*filter(None, weights)]
+    return combine_models(*kept, choice.backward_weight)
 
 
 def _shares(weights: Sequence[float], count: int) -> tuple[float, ...]:

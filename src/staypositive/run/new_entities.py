@@ -47,7 +47,7 @@ def grown_run(
     graph = add_facts(run.graph, facts, header)
     model = build_model(run.settings.model, **run.model.settings() | {"n_entities": len(graph.entities)})
     model.to(run.model.entities)
-    carried = carry_over(run, graph, model, unobserved_weight=unobserved_weight, ridge=ridge)
+    carried = carry_over(run, graph, model, unobserved_weight, ridge)
     require_reached(graph, carried)
     model.eval()
     more = {
@@ -65,13 +65,12 @@ def new_fold_in(run: Run, unobserved_weight: float | None = None, ridge: float =
     Where its objective states no score for facts to reach, the target is the mean score of the relation's facts.
     """
     facts = torch.as_tensor(run.graph.train.facts, device=run.model.entities.device)
-    objective, weight = run.settings.objective, unobserved_weight
+    objective = run.settings.objective
     targets = mean_fact_scores(run.model, facts)
     if objective.target_score is not None:
         targets = torch.full_like(targets, objective.target_score)
-    if weight is None:
-        weight = objective.weight_per_triple
-    weight = UNOBSERVED_WEIGHT if weight is None else weight
+    stated = (unobserved_weight, objective.weight_per_triple, UNOBSERVED_WEIGHT)
+    weight = next(weight for weight in stated if weight is not None)
     return FoldIn(run.model, facts, targets, unobserved_weight=weight, ridge=ridge)
 
 
@@ -80,7 +79,6 @@ def carry_over(
     run: Run,
     graph: KnowledgeGraph,
     model: BilinearModel,
-    *,
     unobserved_weight: float | None = None,
     ridge: float = RIDGE,
 ) -> CarriedOver:

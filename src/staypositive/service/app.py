@@ -65,14 +65,14 @@ def create_app(
 
     summary = f"Answers from a {run.settings.model} trained on {run.graph.name}, with probabilities."
     app = FastAPI(
-        title="staypositive", version=__version__, summary=summary, docs_url=None, redoc_url=None, lifespan=lifespan
-    )
+        title="staypositive", version=__version__, summary=summary, docs_url=None, redoc_url=None, lifespan=lifespan,
+        exception_handlers={InputError: _bad_input, RequestValidationError: _invalid, HTTPException: _refused},
+    )  # fmt: skip
     app.include_router(_router(service, questions, work))
     for file in sorted((Path(__file__).parent / "assets").iterdir()):
         place = _PLACES.get(file.name, f"/assets/{file.name}")
         app.get(place, include_in_schema=False)(_page(file))
     _add_checks(app, questions, work, metrics)
-    _add_errors(app)
     paths = {path for route in app.routes if (path := getattr(route, "path", ""))}
     app.add_middleware(Guard, limits=limits, metrics=metrics, token=token, hosts=LOOPBACK.union(hosts), paths=paths)
     return app
@@ -157,20 +157,18 @@ def _add_checks(app: FastAPI, questions: BatchQueue, work: WorkQueue, metrics: M
         return PlainTextResponse(metrics.text(gauges), media_type="text/plain; version=0.0.4")
 
 
-def _add_errors(app: FastAPI) -> None:
-    @app.exception_handler(InputError)
-    async def bad_input(_: Request, error: InputError) -> JSONResponse:
-        if isinstance(error, UnknownLabelError):
-            return failure(404, f"unknown_{error.kind}", str(error), error.suggestions)
-        return failure(400, "bad_request", str(error))
+async def _bad_input(_: Request, error: InputError) -> JSONResponse:
+    if isinstance(error, UnknownLabelError):
+        return failure(404, f"unknown_{error.kind}", str(error), error.suggestions)
+    return failure(400, "bad_request", str(error))
 
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        found = error.errors()[:5]
-        said = "; ".join(f"{'.'.join(str(p) for p in one['loc'][1:]) or 'body'}: {one['msg']}" for one in found)
-        return failure(422, "invalid", said)
 
-    @app.exception_handler(HTTPException)
-    async def refused(_: Request, error: HTTPException) -> JSONResponse:
-        headers = dict(error.headers) if error.headers else None
-        return failure(error.status_code, _CODES.get(error.status_code, "http"), error.detail, headers=headers)
+async def _invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    found = error.errors()[:5]
+    said = "; ".join(f"{'.'.join(str(p) for p in one['loc'][1:]) or 'body'}: {one['msg']}" for one in found)
+    return failure(422, "invalid", said)
+
+
+async def _refused(_: Request, error: HTTPException) -> JSONResponse:
+    headers = dict(error.headers) if error.headers else None
+    return failure(error.status_code, _CODES.get(error.status_code, "http"), error.detail, headers=headers)

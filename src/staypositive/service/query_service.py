@@ -236,11 +236,11 @@ class QueryService:
 
     @cached_property
     def _relations(self) -> s.Relations:
-        n, train = len(self.graph.relations), self.graph.train.facts
-        columns = [self.index.facts[:, 1], *(np.unique(train[:, [1, side]], axis=0)[:, 0] for side in (0, 2))]
-        counts = (np.bincount(column, minlength=n).tolist() for column in columns)
-        rows = zip(self.graph.relations, *counts, strict=True)
-        return s.Relations(relations=[s.Relation(relation=r, facts=n, heads=h, tails=t) for r, n, h, t in rows])
+        names, members = self.graph.relations, self.predictor.null_distribution.members
+        counts = np.bincount(self.index.facts[:, 1], minlength=len(names)).tolist()
+        rows = zip(names, counts, members["head"], members["tail"], strict=True)
+        found = [s.Relation(relation=r, facts=n, heads=len(h), tails=len(t)) for r, n, h, t in rows]
+        return s.Relations(relations=found)
 
     def stats(
         self, threshold: s.Probability = 0.5, prior: s.Prior = None, samples: s.Samples = 10_000

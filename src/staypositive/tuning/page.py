@@ -8,28 +8,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from staypositive.errors import InputError
 from staypositive.files import write_atomic
-from staypositive.reports import (
-    Html,
-    Point,
-    Series,
-    dot_chart,
-    figure,
-    join,
-    line_chart,
-    number,
-    page,
-    percent,
-    section,
-    table,
-    tag,
-)  # fmt: skip
+from staypositive.reports.charts import Point, Series, line_chart
+from staypositive.reports.html import Html, figure, number, percent, section, table, tag
+from staypositive.reports.report import page
 from staypositive.run import train_command
 from staypositive.training import MONITORS
 from staypositive.tuning.search import Tuned, optuna, trials_of
 from staypositive.tuning.space import Range
-from staypositive.version import __version__
 
 LISTED = 15
 ENOUGH = 8
@@ -39,28 +25,20 @@ ENOUGH = 8
 def write_study_page(tuned: Tuned, data: str, path: str | os.PathLike[str]) -> Path:
     """Write the page of a search; `data` is the graph as the command names it."""
     trials = trials_of(tuned.study, "COMPLETE")
-    if not trials:
-        raise InputError("no trial of this study is complete, so there is nothing to draw")
     tiles = [
         (number(tuned.value), f"best validation {tuned.monitor}"),
         (number(len(trials)), "trials complete"),
         (number(len(trials_of(tuned.study, "PRUNED"))), "pruned"),
     ]
-    header = join([
-        tag("h1", f"Search on {data}"),
-        tag("p", f"study {tuned.study.study_name}", class_="subtitle"),
-        tag("div", *(tag("div", tag("b", b), tag("span", s), class_="tile") for b, s in tiles), class_="tiles"),
-    ])  # fmt: skip
     parts = [_course(tuned, trials), _parameters(tuned, trials), _best(tuned, trials, data)]
-    return write_atomic(path, page(f"Search on {data}", header, join(parts), f"Made by staypositive {__version__}."))
+    return write_atomic(path, page(f"Search on {data}", f"study {tuned.study.study_name}", tiles, parts))
 
 
 def write_best(tuned: Tuned, data: str, path: str | os.PathLike[str]) -> Path:
     """Write the best setting as TOML: a space with everything fixed, and where it was found."""
-    settings = {**tuned.space.fixed, **tuned.study.best_params}
-    found = {"graph": data, "monitor": tuned.monitor, "value": tuned.value, "trial": tuned.study.best_trial.number}
+    found = {"graph": data, "monitor": tuned.monitor, "value": tuned.value, "trial": tuned.best_trial.number}
     lines = [f"# {train_command(data, tuned.settings)}"]
-    for name, values in (("settings", settings), ("found", found)):
+    for name, values in (("settings", tuned.best), ("found", found)):
         said = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
         lines += [f"[{name}]", *said, ""]
     return write_atomic(path, "\n".join(lines))
@@ -71,9 +49,9 @@ def _course(tuned: Tuned, trials: list[Any]) -> Html:
     best = list(itertools.accumulate((trial.value for trial in trials), max if MONITORS[tuned.monitor] else min))
     dots = [Point(t.number, t.value, 0, f"trial {t.number}: {number(t.value)}") for t in trials]
     line = Series("best", [t.number for t in trials], best, 1)
-    course = dot_chart(dots, "value of each trial", line=line, width=480)
+    course = line_chart([line], "value of each trial", points=dots, width=480, height=190)
     drawings = [figure(f"Validation {tuned.monitor} of each trial", course, "line: best so far")]
-    winner = tuned.study.best_trial.number
+    winner = tuned.best_trial.number
     curves = [
         Series(f"trial {t.number}", list(t.intermediate_values), list(t.intermediate_values.values()),
                1 if t.number == winner else 8)
@@ -89,7 +67,7 @@ def _course(tuned: Tuned, trials: list[Any]) -> Html:
 
 def _parameters(tuned: Tuned, trials: list[Any]) -> Html:
     """Draw values by each setting, the most important setting first."""
-    weights, winner = _importance(tuned, trials), tuned.study.best_trial.number
+    weights, winner = _importance(tuned, trials), tuned.best_trial.number
     drawings = []
     for name in sorted(tuned.space.searched, key=lambda name: -weights.get(name, 0.0)):
         choice = tuned.space.searched[name]
@@ -100,7 +78,8 @@ def _parameters(tuned: Tuned, trials: list[Any]) -> Html:
             place = value if labels is None else labels.index(str(value))
             said = f"{name} {value}: {number(trial.value)}"
             dots.append(Point(place, trial.value, int(trial.number == winner), said))
-        chart = dot_chart(dots, name, log_x=isinstance(choice, Range) and choice.log, labels=labels)
+        by_ratio = isinstance(choice, Range) and choice.log
+        chart = line_chart([], name, points=dots, log_x=by_ratio, labels=labels, height=190)
         drawings.append(figure(name, chart, f"importance {percent(weights[name])}" if name in weights else ""))
     lead = f"Validation {tuned.monitor} by the value of each setting; the best trial in red. "
     lead += "Importance is by functional ANOVA." if weights else f"Importance is estimated from {ENOUGH} trials on."

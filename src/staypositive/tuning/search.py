@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from staypositive.errors import DivergedError, InputError, SettingError, StayPositiveError
+from staypositive.errors import DivergedError, InputError, SettingError, StayPositiveError, import_optional
 from staypositive.graph import KnowledgeGraph
 from staypositive.run import Settings, fit, monitor_of
 from staypositive.training import MONITORS, Callback, EpochRecord
@@ -30,10 +30,7 @@ SAMPLERS = ("tpe", "grid")
 
 def optuna() -> Any:
     """Return Optuna, whose log is limited to warnings; an error says how to install it."""
-    try:
-        import optuna as library
-    except ImportError:
-        raise InputError("tuning needs optuna: pip install 'staypositive[tune]'") from None
+    library = import_optional("optuna", "tuning", "tune")
     library.logging.set_verbosity(library.logging.WARNING)
     return library
 
@@ -53,12 +50,12 @@ class Search:
     def monitor(self) -> str:
         return monitor_of(self.graph, self.space.settings(self.space.first()))
 
-    def load(self, worker: int = 0) -> Any:
-        """Return the study as one worker sees it; workers draw differently."""
+    def load(self, begun: int = 0) -> Any:
+        """Return the study; how its sampler draws depends on how many trials were begun before."""
         library = optuna()
         return library.load_study(
             study_name=self.study, storage=self.storage,
-            sampler=library.samplers.TPESampler(seed=self.seed + worker),
+            sampler=library.samplers.TPESampler(seed=self.seed + begun),
             pruner=library.pruners.MedianPruner() if self.prune else library.pruners.NopPruner(),
         )  # fmt: skip
 
@@ -113,12 +110,23 @@ class Tuned:
         return len(trials_of(self.study, "COMPLETE", "PRUNED"))
 
     @property
+    def best_trial(self) -> Any:
+        if not trials_of(self.study, "COMPLETE"):
+            raise InputError("no trial of this study is complete: every one diverged or was pruned, or none was run")
+        return self.study.best_trial
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The best setting, by name, with what was fixed."""
+        return {**self.space.fixed, **self.best_trial.params}
+
+    @property
     def settings(self) -> Settings:
-        return self.space.settings(self.study.best_params)
+        return self.space.settings(self.best)
 
     @property
     def value(self) -> float:
-        return float(self.study.best_value)
+        return float(self.best_trial.value)
 
 
 def tune(
@@ -156,25 +164,26 @@ def tune(
         _give_up_dead(opened)
         _enqueue(opened, grid or [])
     wanted = (trials or 50) if grid is None else min(trials or len(grid), len(grid))
-    _work(search, max(0, wanted - Tuned(opened, space, search.monitor).finished), jobs, progress)
+    begun, left = len(trials_of(opened)), wanted - Tuned(opened, space, search.monitor).finished
+    _work(search, range(begun, begun + max(0, left)), jobs, progress)
     return Tuned(search.load(), space, search.monitor)
 
 
-def _work(search: Search, trials: int, jobs: int, progress: Callable[[int], Any] | None) -> None:
+def _work(search: Search, places: range, jobs: int, progress: Callable[[int], Any] | None) -> None:
     """Do some trials, in this process or in `jobs` others that share the storage."""
     told = progress or (lambda _: None)
-    if trials == 0 or jobs == 1:
-        study = search.load()
-        for _ in range(trials):
+    if not places or jobs == 1:
+        study = search.load(places.start)
+        for _ in places:
             search.step(study)
             told(1)
         return
-    jobs = min(jobs, trials)
+    jobs = min(jobs, len(places))
     context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads half
-    counter, errors = context.Value("i", 0), []
-    with ProcessPoolExecutor(jobs, context, _start_worker, (search, counter)) as pool:
+    errors = []
+    with ProcessPoolExecutor(jobs, context, _start_worker, (search,)) as pool:
         try:
-            for done in as_completed([pool.submit(_step) for _ in range(trials)]):
+            for done in as_completed([pool.submit(_step, place) for place in places]):
                 errors += [done.exception()] if done.exception() else []
                 told(1)
         except BaseException:
@@ -182,26 +191,24 @@ def _work(search: Search, trials: int, jobs: int, progress: Callable[[int], Any]
             raise
     if errors:
         raise StayPositiveError(
-            f"{len(errors)} of {trials} trials failed, the first with {errors[0]!r}; what was finished is kept"
+            f"{len(errors)} of {len(places)} trials failed, the first with {errors[0]!r}; what was finished is kept"
         )
 
 
-_OWN: list[Any] = []
-"""The search and the study of a worker process."""
+_OWN: list[Search] = []
+"""The search of a worker process."""
 
 
-def _start_worker(search: Search, counter: Any) -> None:
+def _start_worker(search: Search) -> None:
     import torch
 
     torch.set_num_threads(1)
-    with counter.get_lock():
-        number, counter.value = counter.value, counter.value + 1
-    _OWN[:] = search, search.load(number)
+    _OWN[:] = [search]
 
 
-def _step() -> None:
-    search, study = _OWN
-    search.step(study)
+def _step(place: int) -> None:
+    (search,) = _OWN
+    search.step(search.load(place))
 
 
 @contextmanager
