@@ -12,6 +12,7 @@ from staypositive.evaluation.classification import (
     threshold_accuracy,
     threshold_metrics,
 )
+from staypositive.evaluation.discovery import discovery_metrics
 from staypositive.evaluation.ranking import (
     DEFAULT_MEMORY,
     SIDES,
@@ -32,7 +33,7 @@ from staypositive.evaluation.sampled import rank_drawn, rank_sampled
 __all__ = [
     "DEFAULT_MEMORY", "SIDES", "TIES", "AllScorer", "AnswerIndex", "KnownAnswers", "Progress", "RankingTask",
     "Ranks", "best_threshold", "both_sides", "brier_score", "classification_metrics", "count_ranks",
-    "expected_calibration_error", "negative_log_likelihood", "rank_drawn", "rank_facts", "rank_sampled",
-    "ranking_metrics", "relation_thresholds", "reliability_bins", "sigmoid", "threshold_accuracy",
+    "discovery_metrics", "expected_calibration_error", "negative_log_likelihood", "rank_drawn", "rank_facts",
+    "rank_sampled", "ranking_metrics", "relation_thresholds", "reliability_bins", "sigmoid", "threshold_accuracy",
     "threshold_metrics",
 ]  # fmt: skip
