@@ -22,8 +22,6 @@ WEIGHTINGS = ("triple", "query", "all")
 FLOOR = 0.01
 """Added to a fact's share φ/√Σφ² in the likelihood, so that a share of nothing costs log 100."""
 TINY = 1e-12
-ENOUGH_LABELS = 1000
-"""Labelled validation triples from which a logistic model on scores and z-scores is worth fitting."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +102,8 @@ class SecondMoment(Objective):
         return self.unobserved_weight if self.weighting == "triple" else None
 
     def preferred_calibrator(self, labels: int, facts: int) -> str | None:
-        """Return one that compares a score with its null distribution: scores of this objective are no log-odds."""
-        if labels >= ENOUGH_LABELS:
-            return "null-logistic"
-        return "posterior" if facts >= ENOUGH_FACTS else super().preferred_calibrator(labels, facts)
+        """Return one that looks at more than a score: those of this objective are no log-odds."""
+        return "labelled" if labels and facts >= ENOUGH_FACTS else super().preferred_calibrator(labels, facts)
 
     def prepare(self, facts: Tensor, n_entities: int, n_relations: int) -> dict[str, Tensor]:
         """Return each fact's weight, the weights of its entities' N3, and its share of its queries' facts."""

@@ -9,13 +9,17 @@ from numpy.typing import ArrayLike
 
 from staypositive.errors import InputError, RunError, SettingError
 from staypositive.probability.calibrators import Beta, Calibrator, FeatureCalibrator, Isotonic, Platt, Temperature
+from staypositive.probability.counting import likely_pairs
+from staypositive.probability.evidence import FEATURES, Evidence
+from staypositive.probability.labels import Labelled
 from staypositive.probability.null_distribution import SIDES, Features, NullDistribution
 from staypositive.probability.null_logistic import NullLogistic
 from staypositive.probability.posterior import Posterior, kernel_density, null_density
 from staypositive.probability.prediction_sets import Conformal, Nonconformity, within
+from staypositive.probability.triple_posterior import ENOUGH_HELD_OUT, TriplePosterior, discovery_sample
 
 CALIBRATORS: dict[str, type[Calibrator]] = {
-    kind.name: kind for kind in (Platt, Isotonic, Temperature, Beta, NullLogistic, Posterior)
+    kind.name: kind for kind in (Platt, Isotonic, Temperature, Beta, NullLogistic, Posterior, Labelled)
 }
 
 
@@ -68,7 +72,8 @@ def _frozen(value: Any) -> Any:
 
 
 __all__ = [
-    "CALIBRATORS", "SIDES", "Beta", "Calibrator", "Conformal", "FeatureCalibrator", "Features", "Isotonic",
-    "Nonconformity", "NullDistribution", "NullLogistic", "Platt", "Posterior", "Temperature", "calibrator_from_dict",
-    "find_calibrator", "fit_calibrator", "kernel_density", "null_density", "within",
+    "CALIBRATORS", "ENOUGH_HELD_OUT", "FEATURES", "SIDES", "Beta", "Calibrator", "Conformal", "Evidence",
+    "FeatureCalibrator", "Features", "Isotonic", "Labelled", "Nonconformity", "NullDistribution", "NullLogistic",
+    "Platt", "Posterior", "Temperature", "TriplePosterior", "calibrator_from_dict", "discovery_sample",
+    "find_calibrator", "fit_calibrator", "kernel_density", "likely_pairs", "null_density", "within",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ exchangeable with those, the set holds the true answer with probability at least
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,31 +23,40 @@ from staypositive.typed import fits
 
 SCORES = 2**31  # computed at most to fit, beyond those of 1,000 facts
 PIECE = 2**24  # scores held at once
+FEWEST = 10  # held-out facts
 ENOUGH = 100  # held-out facts from which a relation has thresholds of its own
 ROUNDING = 1e-9  # the largest difference of two values, relative to 1, that counts as rounding
 
 
 @dataclass(frozen=True)
 class Conformal:
-    """Nonconformity scores of held-out facts, sorted, by side and, where there are enough, by relation."""
+    """Nonconformity scores of held-out facts, sorted, by side and, where there are enough, by relation.
+
+    `rest` are those of all relations without enough: what the sets of these hold is their own promise, too.
+    """
 
     pooled: dict[str, Floats]
     own: dict[tuple[str, int], Floats]
+    rest: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
     def fit(cls, scorer: Scorer, facts: Ints) -> Conformal:
-        if len(facts) < 10:
-            raise InputError(f"prediction sets need at least 10 held-out facts, and there are {len(facts)}")
+        if len(facts) < FEWEST:
+            raise InputError(f"prediction sets need at least {FEWEST} held-out facts, and there are {len(facts)}")
         nonconformity = Nonconformity(scorer)
         facts = facts[:: -(-len(facts) // max(1000, SCORES // scorer.n_entities))]
         relations, counts = np.unique(facts[:, 1], return_counts=True)
-        pooled, own = {}, {}
+        enough = relations[counts >= ENOUGH]
+        is_rest = ~np.isin(facts[:, 1], enough)
+        pooled, own, rest = {}, {}, {}
         for side in SIDES:
             values = nonconformity.of_facts(facts, side)
             pooled[side] = np.sort(values)
-            for relation in relations[counts >= ENOUGH].tolist():
+            if is_rest.sum() >= FEWEST:
+                rest[side] = np.sort(values[is_rest])
+            for relation in enough.tolist():
                 own[side, relation] = np.sort(values[facts[:, 1] == relation])
-        return cls(pooled, own)
+        return cls(pooled, own, rest)
 
     def threshold(self, side: str, relation: int, coverage: float, per_relation: bool = True) -> float:
         """Return the nonconformity up to which answers belong to the set; infinite where facts are too few."""
@@ -68,8 +77,8 @@ class Conformal:
         return np.asarray(np.searchsorted(values, nonconformity - ROUNDING, side="left") / (len(values) + 1))
 
     def _values(self, side: str, relation: int, per_relation: bool) -> Floats:
-        own = self.own.get((side, relation)) if per_relation else None
-        return self.pooled[side] if own is None else own
+        rest = self.rest.get(side, self.pooled[side])
+        return self.own.get((side, relation), rest) if per_relation else self.pooled[side]
 
 
 def within(nonconformity: Floats | Tensor, limit: Floats | Tensor | float) -> Any:
