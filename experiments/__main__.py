@@ -14,6 +14,7 @@ from experiments.paper import command
 from experiments.quality import (
     als,
     defaults,
+    discovery,
     engines_agree,
     first_runs,
     gram_interval,
@@ -44,6 +45,7 @@ PANELS: dict[str, list[Callable[..., None]]] = {
     "Results and docs": [tables.tables],
     "Speed": [bench.bench, gpu.gpu, busy.busy, by_hand.by_hand, service.service, large.large, fit_costs.fit_costs],
     "Quality": [
+        discovery.discovery, discovery.labels, discovery.completeness,
         defaults.defaults, first_runs.first_runs, second_moment.second_moment, engines_agree.engines_agree,
         lighter_state.lighter_state, gram_interval.gram_interval, als.als, statistics_check.statistics_check,
         pykeen_training.pykeen_training,

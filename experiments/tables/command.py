@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from experiments.store import read_results
-from experiments.tables import ablations, around, beyond_paper, data, options, paper, safety, speed
+from experiments.tables import ablations, around, beyond_paper, data, discovery, options, paper, safety, speed
 from experiments.tables.common import RESULTS, Rows
 from staypositive.objectives import OBJECTIVES
 
@@ -69,6 +69,10 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "conformal-joined": beyond_paper.conformal_joined,
     "census": beyond_paper.score_statistics,
     "defaults": beyond_paper.defaults,
+    "discovery": discovery.discovery,
+    "discovery-bins": discovery.bins,
+    "labels": discovery.labels,
+    "completeness": discovery.completeness,
     "pykeen-side": around.pykeen_side,
     "pykeen-side-setting": around.pykeen_side_setting,
     "sharded": speed.sharded,

@@ -12,10 +12,18 @@ from typer import Option
 
 from staypositive.cli.command import command
 from staypositive.cli.console import Console
-from staypositive.cli.flags import Output, PriorFlag, RunArgument, opened, read_text
+from staypositive.cli.flags import CompletenessFlag, Output, RunArgument, opened, read_text
 from staypositive.completion import complete_relation
 from staypositive.errors import InputError
-from staypositive.inference import Discovery, PartialDiscovery, Predictor, discover, discovery_table, read_queries
+from staypositive.inference import (
+    Discovery,
+    PartialDiscovery,
+    Predictor,
+    discover,
+    discovery_table,
+    read_queries,
+    require_probability,
+)
 from staypositive.models import Scorer
 from staypositive.run import Run, load_run
 from staypositive.sharded import is_first
@@ -39,7 +47,7 @@ def predict_command(
     candidates: Annotated[
         str | None, Option(help="'range' (of the relation, in train), or a file with a label per line.")
     ] = None,
-    prior: PriorFlag = None,
+    completeness: CompletenessFlag = None,
     coverage: Annotated[
         float | None, Option(help="Give a set of new answers with the true one at this probability, e.g. 0.9.")
     ] = None,
@@ -48,10 +56,12 @@ def predict_command(
 ) -> None:
     """Answer (h, r, ?), (?, r, t) or (h, ?, t) with probabilities, or judge a whole triple.
 
+    The probability is how likely it is that a triple which is not in the graph is true. Known facts have none.
+
     Examples:
       staypositive predict runs/geo --head France --relation borders
       staypositive predict runs/geo --relation has_currency --tail "Euro (EUR)" --exclude-known
-      staypositive predict runs/geo --head Japan --relation has_currency --candidates range --prior 0.01
+      staypositive predict runs/geo --head Japan --relation has_currency --candidates range --completeness 0.95
       staypositive predict runs/geo --queries questions.tsv --out answers.tsv
       staypositive predict runs/geo --head France --relation borders --coverage 0.9
       staypositive predict runs/geo --similar France
@@ -65,8 +75,8 @@ def predict_command(
     if coverage is not None and (similar is not None or queries is not None):
         raise InputError("--coverage is for one question: two of --head, --relation and --tail")
     options: dict[str, Any] = {
-        "top": top, "exclude_known": exclude_known, "exclude_self": exclude_self, "prior": prior,
-        "candidates": _candidates(candidates),
+        "top": top, "exclude_known": exclude_known, "exclude_self": exclude_self,
+        "candidates": _candidates(candidates), "completeness": completeness,
     }  # fmt: skip
     if similar is not None:
         title, frame = f"Most like {similar}", held.similar(similar, top)
@@ -81,9 +91,16 @@ def predict_command(
         if coverage is None:
             frame = held.predict(**asked, **options)
         else:
-            frame = held.prediction_set(**asked, coverage=coverage, prior=prior)
+            frame = held.prediction_set(**asked, coverage=coverage, completeness=completeness)
             title += f": {len(frame):,} new answers, the true one among them with probability {coverage:g}"
     output.show(frame, title, console, **asked)
+    _say_if_scores(held, console, similar is None)
+
+
+def _say_if_scores(run: Run, console: Console, asked: bool = True) -> None:
+    reason = run.why_no_probability()
+    if asked and reason:
+        console.say(f"these are scores, without probabilities: {reason}")
 
 
 def _candidates(text: str | None) -> str | list[str] | None:
@@ -96,48 +113,54 @@ def _candidates(text: str | None) -> str | list[str] | None:
 @command
 def discover_command(
     run: RunArgument,
-    min_probability: Annotated[float, Option(help="Keep triples of at least this probability.")] = 0.9,
+    min_probability: Annotated[
+        float | None, Option(help="Keep triples of at least this probability.", show_default="0.5")
+    ] = None,
     top: Annotated[int | None, Option(min=1, help="Keep only this many, the most likely.")] = None,
-    prior: PriorFlag = None,
+    completeness: CompletenessFlag = None,
     relations: Annotated[str | None, Option(help="Relations to look at, separated by commas.")] = None,
-    all_pairs: Annotated[bool, Option(help="Pair all entities, not only domain and range.")] = False,
     output: Output = Output(),
     console: Console = Console(),
 ) -> None:
     """Find new triples that are likely, over the whole graph.
 
-    Facts of any split are left out. Probabilities assume a share of true triples, which among all pairs of a
-    relation's domain and range is small: give it by --prior. With --out, a search that was stopped resumes when the
-    same command is given again.
+    Facts of any split are left out. Probabilities sum to the number of facts that the graph lacks: by default as
+    many as were held out for validation, unless it leaves no room for so many; --completeness says otherwise. A run
+    without probabilities gives the best triples by score; it needs --top. With --out, a search that was stopped
+    resumes when the same command is given again.
 
     Examples:
-      staypositive discover runs/geo --prior 0.03 --top 20
+      staypositive discover runs/geo --completeness 0.95 --top 20
       staypositive discover runs/geo --relations borders,has_currency --min-probability 0.5 --out new.tsv
       torchrun --nproc-per-node 4 -m staypositive discover runs/in-shards --top 20
 
     """
     with opened(run) as held:
         if isinstance(held, Run):
-            predictor = held.predictor
+            predictor = held.predictor.assuming(completeness)
             search: Callable[..., Iterator[Discovery]] = partial(discover, predictor)
         else:
             predictor, search = Predictor(held.graph, Scorer(held.model)), held.discover
         names = held.graph.relations
         wanted = list(range(len(names))) if relations is None else [names.id(name) for name in relations.split(",")]
-        options = {"min_probability": min_probability, "prior": prior, "all_pairs": all_pairs}
-        calibrator = predictor.calibrator.name if predictor.calibrator else None
-        asked = options | {"run": held.provenance, "top": top, "calibrator": calibrator}
+        least = require_probability(predictor, min_probability, top)
+        fitted = predictor.posterior.as_dict() if predictor.posterior else None
+        asked = {"run": held.provenance, "top": top, "min_probability": least, "posterior": fitted}
         folder = output.out.with_name(f"{output.out.name}.partial") if output.out and is_first() else None
         kept = PartialDiscovery(folder, asked)
         left = [relation for relation in wanted if relation not in kept.found]
         if not isinstance(held, Run):
             left = held.world.from_first(left)  # only it knows what was found before
         with console.progress("relations", len(left)) as advance:
-            for found in search(relations=left, most=top, progress=advance, **options):
+            for found in search(relations=left, min_probability=min_probability, most=top, progress=advance):
                 kept.add(found)
     if is_first():
-        table = discovery_table(predictor, [*kept.found.values()], prior, top)
+        table = discovery_table(predictor, [*kept.found.values()], top)
         output.show(table, f"{len(table):,} new triples", console)
+        if predictor.posterior is not None and table.empty:
+            console.say(f"none reaches {least:g}: a lower --min-probability or --completeness finds more")
+        if isinstance(held, Run):
+            _say_if_scores(held, console)
         kept.remove()
 
 

@@ -111,7 +111,7 @@ def _text(text: str) -> Text:
 
 
 def show(cell: Any) -> str:
-    if cell is None:
+    if cell is None or cell != cell:  # not a number
         return "–"
     if isinstance(cell, bool):
         return "yes" if cell else ""
@@ -126,6 +126,8 @@ def evaluation_tables(console: Console, split: str, report: dict[str, Any], per_
         _ranking(console, split, report["ranking"], per_relation)
     if "sampled_ranking" in report:
         _sampled(console, split, report["sampled_ranking"])
+    if "discovery" in report:
+        _discovery(console, split, report["discovery"])
     if "classification" in report:
         _classification(console, split, report["classification"])
 
@@ -155,6 +157,12 @@ def _sampled(console: Console, split: str, report: dict[str, Any]) -> None:
         "entities; not to be compared with ranks among all"
     )
     console.table(title, ["", *(f"sampled {name}" for name in RANKING.values())], rows)
+
+
+def _discovery(console: Console, split: str, report: dict[str, Any]) -> None:
+    rows = [[f"top {top['triples']:,}", top["stated"], top["true"]] for top in report["tops"]]
+    rows.append([f"all unknown pairs, per hidden fact ({report['hidden']:,})", report["sum"] / report["hidden"], 1.0])
+    console.table(f"Probabilities of unknown triples, the facts of {split} hidden", ["", "stated", "true"], rows)
 
 
 def _classification(console: Console, split: str, report: dict[str, Any]) -> None:

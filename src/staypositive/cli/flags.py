@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,9 +31,15 @@ DataArgument = Annotated[str, Argument(
     help="A dataset's name, a folder of splits, one file of triples (text, Parquet, RDF), or a SPARQL endpoint.",
     autocompletion=complete_data,
 )]  # fmt: skip
-PriorFlag = Annotated[float | None, Option(help="Share of true triples to assume.", show_default="the run's")]
+CompletenessFlag = Annotated[float | None, Option(
+    help="Share of all true facts that the graph is taken to have, e.g. 0.9; the fewer, the likelier are new ones.",
+    show_default="the run's",
+)]  # fmt: skip
 RunFolderFlag = Annotated[Path, Option("--out", "-o", help="Folder for the new run.")]
 ForceFlag = Annotated[bool, Option(help="Replace a run that is already there.")]
+
+
+ASSUMED = "probabilities assume that the graph has {:.4g} of all true facts (--completeness)"
 
 
 @dataclass(frozen=True)
@@ -50,13 +57,25 @@ class Output:
 
     def show(self, frame: pd.DataFrame, title: str, console: Console, **asked: str | None) -> None:
         """Write or print rows; labels that were `asked` about complete the triples of an .nt file."""
+        if frame.attrs.get("note"):
+            console.say(f"note: {frame.attrs['note']}")
         if self.out is None:
             console.frame(title, frame)
+            if "completeness" in frame.attrs:
+                console.say(ASSUMED.format(frame.attrs["completeness"]))
         else:
             given = {name: label for name, label in asked.items() if label is not None and self.out.suffix == ".nt"}
             write_table(frame.assign(**given), self.out, spreadsheet_safe=self.spreadsheet_safe)
             console.say(f"{len(frame):,} rows written to {self.out}")
-        console.result(frame.to_dict(orient="records"))
+        console.result(json_records(frame))
+
+
+def json_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a frame as JSON takes them: a missing number is null."""
+    return [
+        {str(name): None if isinstance(cell, float) and isnan(cell) else cell for name, cell in row.items()}
+        for row in frame.to_dict(orient="records")
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

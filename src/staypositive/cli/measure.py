@@ -9,7 +9,7 @@ from typer import Option
 
 from staypositive.cli.command import command
 from staypositive.cli.console import Console, evaluation_tables
-from staypositive.cli.flags import Output, PriorFlag, RunArgument, opened
+from staypositive.cli.flags import CompletenessFlag, Output, RunArgument, opened
 from staypositive.errors import SettingError
 from staypositive.evaluation import DEFAULT_MEMORY
 from staypositive.graph import SPLITS
@@ -25,6 +25,7 @@ def evaluate_command(
     run: RunArgument,
     split: Annotated[str, Option(help="The split to measure."), SPLITS] = "test",
     ranking: Annotated[bool, Option(help="Rank each fact among all entities.")] = True,
+    discovery: Annotated[bool, Option(help="Hide the test facts and see how far probabilities hold.")] = True,
     sampled: Annotated[
         int | None, Option(min=1, help="For large graphs: rank against this number of drawn entities.")
     ] = None,
@@ -52,7 +53,7 @@ def evaluate_command(
     with opened(run) as held:
         with console.progress("ranking", 2 * len(held.graph.split(split).facts)) as advance:
             if isinstance(held, Run):
-                report = held.evaluate(split, ranking=ranking, progress=advance, **options)
+                report = held.evaluate(split, ranking=ranking, discovery=discovery, progress=advance, **options)
             else:
                 report = held.evaluate(split, progress=advance, **options)
         if isinstance(held, Run):
@@ -77,62 +78,67 @@ def keep_results(run: Run, folder: Path, console: Console) -> None:
 def calibrate_command(
     run: RunArgument,
     method: Annotated[
-        str, Option(help="The calibrator; auto: what suits objective and labels."), ("auto", *CALIBRATORS)
+        str,
+        Option(help="Calibrator of labelled splits; auto: what suits objective and labels."),
+        ("auto", *CALIBRATORS),
     ] = "auto",
+    completeness: CompletenessFlag = None,
     console: Console = Console(),
 ) -> None:
-    """Fit a calibrator on validation triples, and keep it with the run.
+    """Fit the probabilities of triples that are not in the graph, and keep them with the run.
 
-    All but posterior need validation triples labelled true and false. Posterior needs only facts: it compares a
-    triple's score with those of other members of the relation's domain and range, in closed form.
+    They are fitted to validation facts and to counts of all pairs that the graph does not state; no label is needed.
+    Where validation has triples labelled true and false, a calibrator of triples like those is fitted too, which
+    `evaluate` measures.
 
     Examples:
+      staypositive calibrate runs/geo
+      staypositive calibrate runs/geo --completeness 0.8
       staypositive calibrate runs/geo --method isotonic
-      staypositive calibrate runs/geo --method posterior
 
     """
     held = load_run(run)
-    change = held.calibrate(method)
-    method = held.calibrator.name if held.calibrator else method
-    report = held.evaluate("test", ranking=False) if held.graph.test.has_negatives else {}
+    with console.progress("relations", len(held.graph.relations)) as advance:
+        change = held.calibrate(method, completeness=completeness, progress=advance)
+    report = held.evaluate("test", ranking=False, discovery=False) if held.graph.test.has_negatives else {}
     keep_results(held, run, console)
-    rows = [["valid (fitted on)", change["nll_before"], change["nll_after"]]] if change else []
-    if report:
+    if held.posterior is not None:
+        console.say(
+            f"probabilities of unknown triples: fitted to {held.posterior.held_out:,} validation facts, for a graph "
+            f"with {held.posterior.completeness:.4g} of all true facts"
+        )
+    rows, calibrator = [], held.calibrator
+    if "nll_before" in change:
+        rows.append(["valid (fitted on)", change["nll_before"], change["nll_after"]])
+    if report and calibrator is not None:
         measured = report["classification"]["all"]
-        rows.append(["test", measured["uncalibrated"]["nll"], measured[method]["nll"]])
-    if rows:
-        console.table(f"Negative log-likelihood, {method}", ["split", "before", "after"], rows)
-    else:
-        facts = len(held.graph.valid.facts)
-        console.say(f"{method} fitted on {facts:,} validation facts; there is no label to measure it")
-    console.result({"method": method, **change, "test": report})
+        rows.append(["test", measured["uncalibrated"]["nll"], measured[calibrator.name]["nll"]])
+    if rows and calibrator is not None:
+        console.table(
+            f"Negative log-likelihood of labelled triples, {calibrator.name}", ["split", "before", "after"], rows
+        )
+    console.result({"method": calibrator.name if calibrator else None, **change, "test": report})
 
 
 @command
 def stats_command(
     run: RunArgument,
     threshold: Annotated[float, Option(help="Count triples of at least this probability.")] = 0.5,
-    prior: PriorFlag = None,
-    samples: Annotated[int, Option(min=1, help="Triples drawn per relation for the estimate.")] = 100_000,
-    exact: Annotated[bool, Option(help="Count them all too: |E|² scores per relation.")] = False,
-    seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
+    completeness: CompletenessFlag = None,
     output: Output = Output(),
     console: Console = Console(),
 ) -> None:
-    """Mean and standard deviation of all |E|²|R| scores by relation, in closed form; how many triples are likely.
+    """Mean and standard deviation of all |E|²|R| scores by relation, in closed form; how many new facts to expect.
 
-    `normal` takes a relation's scores for normal; `sampled` is an estimate with its 95% interval.
+    `new_facts` is how many true triples the graph lacks, with its standard error; `likely` unknown triples reach the
+    threshold, and `likely_facts` of these are true.
 
     Examples:
       staypositive stats runs/geo
-      staypositive stats runs/geo --threshold 0.9 --prior 0.01 --exact
+      staypositive stats runs/geo --threshold 0.9 --completeness 0.8
 
     """
-    held = load_run(run)
-    with console.progress("relations", len(held.graph.relations)) as advance:
-        table = held.stats(
-            threshold=threshold, prior=prior, samples=samples, exact=exact, seed=seed, progress=advance
-        )
+    table = load_run(run).stats(threshold=threshold, completeness=completeness)
     output.show(table, f"All triples by relation; likely: probability ≥ {threshold:g}", console)
 
 
@@ -141,10 +147,7 @@ def report_command(
     run: RunArgument,
     out: Annotated[Path, Option("--out", "-o", help="The file to write.")] = Path("report.html"),
     split: Annotated[str | None, Option(help="Split to show quality on.", show_default="test, or else valid")] = None,
-    prior: Annotated[
-        float | None, Option(help="Share of true triples to assume.", show_default="each relation's density")
-    ] = None,
-    samples: Annotated[int, Option(min=2, help="Pairs per relation, at most, for score statistics.")] = 20_000,
+    completeness: CompletenessFlag = None,
     points: Annotated[int, Option(min=2, help="Entities drawn on the map, at most.")] = 3000,
     seed: Annotated[int, Option(help="Seed of what is drawn.")] = 0,
     console: Console = Console(),
@@ -155,13 +158,13 @@ def report_command(
 
     Examples:
       staypositive report geo-demo
-      staypositive report runs/mine --out mine.html --split valid --prior 0.01
+      staypositive report runs/mine --out mine.html --split valid --completeness 0.95
 
     """
     held = load_run(run)
     with console.progress("drawing", 9) as advance:
         held.report(
-            out, split=split, prior=prior, samples=samples, points=points, seed=seed, progress=lambda _: advance(1)
+            out, split=split, completeness=completeness, points=points, seed=seed, progress=lambda _: advance(1)
         )
     size = out.stat().st_size
     console.say(f"written to {out} ({size / 1024:,.0f} KB); open it in a browser")

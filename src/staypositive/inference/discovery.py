@@ -1,8 +1,7 @@
 """New triples over the whole graph that are likely, found relation by relation without ever holding |E|² scores.
 
-Heads come from a relation's training domain and tails from its range, unless all entities are wanted. A calibrator of
-logits turns the wanted probability into a score, and only pairs above it are kept; one that looks at null
-distributions judges each pair, in pieces.
+The pairs of a relation that look most like facts, by score and by the other facts of their entities, are judged by
+the triple posterior. Without one, there are scores alone: the best pairs of a relation's training domain and range.
 """
 
 from __future__ import annotations
@@ -22,17 +21,18 @@ from torch import Tensor
 from staypositive.errors import InputError
 from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
-from staypositive.inference.ordering import TOLERANCE, Floats, Ints, best_first, reaches
-from staypositive.inference.predictor import Predictor
+from staypositive.inference.ordering import Floats, Ints, best_first, reaches
+from staypositive.inference.predictor import Found, Predictor
 from staypositive.models import logit
-from staypositive.probability import FeatureCalibrator
+from staypositive.probability import TriplePosterior, likely_pairs
 from staypositive.typed import checked
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PIECE = 2**22  # pairs judged at once
-COLUMNS = ["head", "relation", "tail", "probability", "score"]
+PIECE = 2**22  # pairs scored at once
+LIKELY = 0.5  # the least probability of what is found, unless another is asked for
+JUDGED = 5000  # pairs of a relation that are judged, and five for each that should reach the probability
 
 
 @dataclass(frozen=True)
@@ -55,48 +55,89 @@ class Discovery:
         """Return the best of all that was found, most likely first."""
         names = ("triples", "scores", "logits")
         every = Discovery(self.relation, *(np.concatenate([getattr(p, n) for p in (self, *others)]) for n in names))
-        return every.select(best_first(every.logits, every.scores, every.triples)[:most])
+        return every.select(best_first(np.nan_to_num(every.logits), every.scores, every.triples)[:most])
 
 
 @checked
 def discover(
     predictor: Predictor,
     *,
-    min_probability: float = 0.9,
-    prior: float | None = None,
+    min_probability: float | None = None,
     relations: Iterable[int] | None = None,
-    all_pairs: bool = False,
     most: int | None = None,
-    piece: int = PIECE,
     progress: Callable[[int], Any] | None = None,
 ) -> Iterator[Discovery]:
-    """Yield, for each relation in turn, the triples that are no facts and reach the probability.
+    """Yield, for each relation in turn, the triples that are no facts and reach the probability, by default ½.
 
-    `all_pairs` takes all entities for heads and tails, rather than those that training facts have there. An entity
-    is not paired with itself, unless the relation has such facts. `most` limits how many of each relation are kept,
-    the most likely; no more than that and a piece is ever held.
+    An entity is not paired with itself, unless the relation has such facts. `most` limits how many of each relation
+    are kept, the most likely. Where there are no probabilities, these are the best by score.
     """
-    if not 0 < min_probability < 1:
-        raise InputError(f"min_probability is between 0 and 1, got {min_probability}")
-    graph = predictor.graph
-    for relation in range(len(graph.relations)) if relations is None else relations:
-        heads, tails, loops = pairs_of(graph, relation, all_pairs, predictor.scorer.device)
-        best = Discovery.nothing(relation)
-        for part in heads.split(max(1, piece // max(1, len(tails)))) if len(tails) else ():
-            found = _likely_pairs(predictor, part, relation, tails, min_probability, prior)
-            best = best.merged(found.select(is_new(predictor, found.triples, loops)), most=most)
-        yield best
+    least = require_probability(predictor, min_probability, most)
+    for relation in range(len(predictor.graph.relations)) if relations is None else relations:
+        if predictor.posterior is None:
+            assert most is not None
+            yield best_by_score(predictor, relation, most)
+        else:
+            yield _likely(predictor, predictor.posterior, relation, least).merged(most=most)
         if progress is not None:
             progress(1)
 
 
-def pairs_of(
-    graph: KnowledgeGraph, relation: int, all_pairs: bool, device: torch.device
-) -> tuple[Tensor, Tensor, bool]:
-    """Return the heads and tails to pair for a relation, and whether it has facts of an entity about itself."""
+def require_probability(predictor: Predictor, min_probability: float | None, most: int | None) -> float:
+    """Return the least probability that is searched for; an `InputError` where there is nothing to search by."""
+    if min_probability is not None and not 0 < min_probability < 1:
+        raise InputError(f"min_probability is between 0 and 1, got {min_probability}")
+    if predictor.posterior is None and (most is None or min_probability is not None):
+        raise InputError(
+            "this run has no probabilities, only scores: ask for a number of triples by `top`, without a "
+            "min_probability, and the best by score are given"
+        )
+    return LIKELY if min_probability is None else min_probability
+
+
+def _likely(predictor: Predictor, posterior: TriplePosterior, relation: int, least: float) -> Discovery:
+    evidence = predictor.evidence
+    if not len(evidence.members(relation, "tail")):
+        return Discovery.nothing(relation)
+    expected = float(posterior.expected(least)[1][relation])
+    pairs = likely_pairs(evidence, relation, JUDGED + int(5 * expected))
+    pairs = pairs[evidence.is_unknown(pairs, relation)]
+    log_odds = predictor.log_odds(pairs)
+    keep = reaches(log_odds, logit(least))
+    pairs = pairs[keep]
+    return Discovery(relation, pairs, predictor.score(pairs), log_odds[keep])
+
+
+@torch.no_grad()
+def best_by_score(predictor: Predictor, relation: int, most: int) -> Discovery:
+    """Return the new pairs of a relation's training domain and range with the best scores."""
+    heads, tails, loops = pairs_of(predictor.graph, relation, predictor.scorer.device)
+    best = Discovery.nothing(relation)
+    for part in heads.split(max(1, PIECE // max(1, len(tails)))) if len(tails) else ():
+        scores = predictor.scorer.pairs(part, relation, tails)
+        best = best.merged(new_by_score(predictor, scores, part, relation, tails, loops, most), most=most)
+    return best
+
+
+def new_by_score(
+    predictor: Predictor, scores: Tensor, heads: Tensor, relation: int, tails: Tensor, loops: bool, most: int
+) -> Discovery:
+    """Return the pairs of heads × tails with the best scores that are new; their log-odds are unknown, NaN."""
+    facts = predictor.graph.facts()
+    spare = int((facts[:, 1] == relation).sum()) + len(heads)  # what may have to be left out: facts, and loops
+    flat = scores.reshape(-1)
+    places = flat.topk(min(most + spare, len(flat))).indices
+    rows, columns = np.divmod(places.cpu().numpy(), max(1, len(tails)))
+    ids = heads.cpu().numpy()[rows], np.full(len(rows), relation), tails.cpu().numpy()[columns]
+    triples = np.column_stack(ids).astype(np.int64)
+    found = Discovery(relation, triples, flat[places].double().cpu().numpy(), np.full(len(triples), np.nan))
+    return found.select(is_new(predictor, triples, loops)).merged(most=most)
+
+
+def pairs_of(graph: KnowledgeGraph, relation: int, device: torch.device) -> tuple[Tensor, Tensor, bool]:
+    """Return a relation's training domain and range, and whether it has facts of an entity about itself."""
     facts = graph.train.facts[graph.train.facts[:, 1] == relation]
-    sides = (np.arange(len(graph.entities)),) * 2 if all_pairs else (np.unique(facts[:, 0]), np.unique(facts[:, 2]))
-    heads, tails = (torch.as_tensor(side, device=device) for side in sides)
+    heads, tails = (torch.as_tensor(np.unique(facts[:, side]), device=device) for side in (0, 2))
     return heads, tails, bool((facts[:, 0] == facts[:, 2]).any())
 
 
@@ -104,37 +145,6 @@ def is_new(predictor: Predictor, triples: Ints, loops: bool) -> NDArray[np.bool_
     """Return which triples are no fact of any split and, unless `loops`, pair two different entities."""
     may_be: NDArray[np.bool_] = loops | (triples[:, 0] != triples[:, 2])
     return may_be & ~predictor.is_known(triples)
-
-
-@torch.no_grad()
-def _likely_pairs(
-    predictor: Predictor, heads: Tensor, relation: int, tails: Tensor, probability: float, prior: float | None
-) -> Discovery:
-    scores = predictor.scorer.pairs(heads, relation, tails)
-    if isinstance(predictor.calibrator, FeatureCalibrator):
-        logits = predictor.pair_logits(heads, relation, tails, prior)
-        chosen = np.flatnonzero(reaches(logits, logit(probability)))
-        values, points = logits[chosen], scores.reshape(-1).cpu().numpy()[chosen]
-    else:
-        values, points, chosen = likely_by_score(predictor, scores, probability, prior)
-    rows, columns = np.divmod(chosen, len(tails))
-    triples = np.column_stack(
-        [heads.cpu().numpy()[rows], np.full(len(rows), relation, dtype=np.int64), tails.cpu().numpy()[columns]]
-    )
-    return Discovery(relation, triples, points, values)
-
-
-def likely_by_score(
-    predictor: Predictor, scores: Tensor, probability: float, prior: float | None
-) -> tuple[Floats, Floats, Ints]:
-    """Return log-odds, scores and places (counted along rows) of the scores that reach the probability."""
-    limit = predictor.score_at(probability, prior)
-    slack = 4 * TOLERANCE * (1 + abs(limit)) if np.isfinite(limit) else 0.0
-    places = torch.nonzero(scores.reshape(-1) >= limit - slack)[:, 0]
-    points: Floats = scores.reshape(-1)[places].cpu().numpy()
-    logits = predictor.logits(points, prior)
-    keep = reaches(logits, logit(probability))
-    return logits[keep], points[keep], places.cpu().numpy()[keep]
 
 
 class PartialDiscovery:
@@ -193,11 +203,8 @@ def _own(folder: Path, names: str) -> list[Path]:
     return [path for path in found if path.is_file() and not path.is_symlink()]
 
 
-def discovery_table(
-    predictor: Predictor, found: Iterable[Discovery], prior: float | None = None, top: int | None = None
-) -> pd.DataFrame:
-    """Return by label what was found, with probability and score, or the `top` best of it, most likely first."""
+def discovery_table(predictor: Predictor, found: Iterable[Discovery], top: int | None = None) -> pd.DataFrame:
+    """Return by label what was found, with probability and score, or the `top` best of it, best first."""
     best = Discovery.nothing(0).merged(*found, most=top)
     rows = np.pad(best.triples, ((0, 0), (2, 0)))  # a query and a rank, which are left out again
-    table: pd.DataFrame = predictor.table(rows, best.scores, prior)[COLUMNS]
-    return table
+    return predictor.table(Found(rows, best.scores, best.logits)).drop(columns=["query", "rank", "known"])

@@ -26,7 +26,6 @@ def prediction_set(
     coverage: float,
     *,
     per_relation: bool = True,
-    prior: float | None = None,
 ) -> pd.DataFrame:
     """Return new answers of (h, r, ?) or (?, r, t) that hold the true one with probability `coverage`, best first.
 
@@ -34,9 +33,11 @@ def prediction_set(
     """
     triple, scores = _nonconformity(predictor, query)
     limit = conformal.threshold(query.missing, int(triple[0, 1]), coverage, per_relation)
-    found, points = predictor.find([query], top=len(scores), exclude_known=True)
-    inside = within(scores, limit)[found[:, 2 + SIDES[query.missing]]]
-    return predictor.table(found[inside], points[inside], prior)[[query.missing, "probability", "score"]]
+    found = predictor.find([query], top=len(scores), exclude_known=True)
+    inside = within(scores, limit)[found.rows[:, 2 + SIDES[query.missing]]]
+    table = predictor.table(found.select(inside))
+    given = [part for part in ("head", "relation", "tail") if part != query.missing]
+    return table.drop(columns=["query", "rank", "known", *given])
 
 
 def entry_coverages(predictor: Predictor, conformal: Conformal, query: Query, *, per_relation: bool = True) -> Floats:

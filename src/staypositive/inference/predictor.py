@@ -1,10 +1,16 @@
-"""`Predictor`: answers by label, each with a probability, a score and whether it is known already."""
+"""`Predictor`: answers by label, each with a probability, a score and whether it is known already.
+
+There is one probability: how likely it is that a triple which is not in the graph is true (see
+`probability.triple_posterior`). Answers are ordered by it, known ones by what it would be if they were not known.
+Calibrators for labelled splits answer another question: how likely a triple is among those like the labelled ones.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,19 +20,41 @@ from torch import Tensor
 from staypositive.errors import InputError
 from staypositive.evaluation import DEFAULT_MEMORY, sigmoid
 from staypositive.graph import KnowledgeGraph
-from staypositive.inference.ordering import Floats, Ints, best_of_each
+from staypositive.inference.ordering import Floats, Ints, best_first, best_of_each
 from staypositive.inference.queries import PARTS, Asking, Limits, Query, encode_query, require_top
 from staypositive.models import Scorer, logit
-from staypositive.probability import Calibrator, FeatureCalibrator, Nonconformity, NullDistribution
+from staypositive.probability import (
+    SIDES,
+    Calibrator,
+    Evidence,
+    FeatureCalibrator,
+    Labelled,
+    Nonconformity,
+    NullDistribution,
+    TriplePosterior,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BYTES_PER_ANSWER = 160  # scores, features and log-odds, while questions are answered
+SHORTLIST = 1000
+"""Answers to a question that are judged: the best by score, and all that have a fact with the entity asked about."""
+BYTES_PER_ANSWER, BYTES_PER_JUDGED = 32, 2000  # while questions are answered
+
+
+class Found(NamedTuple):
+    """Answers by ids, in order: rows (query, rank, head, relation, tail), with scores and log-odds of being true."""
+
+    rows: Ints
+    scores: Floats
+    log_odds: Floats
+
+    def select(self, keep: NDArray[Any]) -> Found:
+        return Found(self.rows[keep], self.scores[keep], self.log_odds[keep])
 
 
 class Predictor:
-    """A graph, its model's scorer and a calibrator, if there is one.
+    """A graph, its model's scorer, and what turns scores into probabilities, as far as it could be fitted.
 
     Answers are computed in 64 bits and come in the order of `inference.ordering`.
     """
@@ -37,10 +65,27 @@ class Predictor:
         scorer: Scorer,
         calibrator: Calibrator | None = None,
         null_distribution: NullDistribution | None = None,
+        posterior: TriplePosterior | None = None,
+        evidence: Evidence | None = None,
     ) -> None:
-        self.graph, self.scorer, self.calibrator = graph, scorer.exact(), calibrator
-        self._given_null = null_distribution
+        self.graph, self.scorer, self.calibrator, self.posterior = graph, scorer.exact(), calibrator, posterior
+        self._given_null, self._given_evidence = null_distribution, evidence
         self._asking = {part: Asking(part, graph, self.scorer) for part in PARTS}
+
+    def assuming(self, completeness: float | None) -> Predictor:
+        """Return the same with probabilities that assume another share of all true facts in the graph."""
+        if completeness is None:
+            return self
+        if self.posterior is None:
+            raise InputError("there are no probabilities that a completeness could change, only scores")
+        other = copy.copy(self)
+        other.posterior = self.posterior.assuming(completeness)
+        return other
+
+    @property
+    def assumed(self) -> float:
+        """The share of all true facts that the graph is taken to have; NaN where there are no probabilities."""
+        return float("nan") if self.posterior is None else self.posterior.completeness
 
     # -- what users ask -----------------------------------------------------------------------------------------
 
@@ -49,16 +94,18 @@ class Predictor:
     ) -> pd.DataFrame:
         """Answer (h, r, ?), (?, r, t) or (h, ?, t), best first, or judge one whole triple; options as in `answer`."""
         query = Query(head, relation, tail)
-        wanted = [query.missing] if query.missing else list(PARTS)
-        return self.answer([query], **options)[[*wanted, "probability", "score", "known"]]
+        left_out = ["query", "rank", *(part for part in PARTS if query.missing and part != query.missing)]
+        found = self.answer([query], **options).drop(columns=left_out)
+        found.attrs["note"] = self.note(query)
+        return found
 
-    def answer(self, queries: Sequence[Query], *, prior: float | None = None, **options: Any) -> pd.DataFrame:
+    def answer(self, queries: Sequence[Query], **options: Any) -> pd.DataFrame:
         """Answer many queries in one table: query number, triple, rank, probability, score, known.
 
-        `prior` replaces the share of true triples that the probabilities assume; no retraining is needed. Other
-        options are those of `find`.
+        Known facts have no probability. Where none could be fitted, there is no such column, and scores give the
+        order.
         """
-        return self.table(*self.find(queries, **options), prior)
+        return self.table(self.find(queries, **options))
 
     def find(
         self,
@@ -70,8 +117,8 @@ class Predictor:
         candidates: str | Iterable[str] | None = None,
         memory: int = DEFAULT_MEMORY,
         progress: Callable[[int], Any] | None = None,
-    ) -> tuple[Ints, Floats]:
-        """Return the best answers by ids, rows (query, rank, head, relation, tail) in order, and their scores.
+    ) -> Found:
+        """Return the best answers by ids.
 
         `candidates` limits the answers to a list of labels, or to `"range"`: the entities that training facts have
         in the asked position of the relation. `exclude_known` leaves out facts of any split, `exclude_self` the
@@ -81,22 +128,26 @@ class Predictor:
         kinds = np.array([query.missing for query in queries])
         given = np.array([encode_query(query, self.graph) for query in queries], dtype=np.int64).reshape(-1, 3)
         whole = np.flatnonzero(kinds == "")
-        found = [np.column_stack([whole, np.zeros_like(whole), given[whole]])]
-        scores = [self.score(given[whole])]
+        judged = given[whole]
+        rows = np.column_stack([whole, np.zeros_like(whole), judged])
+        found = [Found(rows, self.score(judged), self.log_odds(judged))]
         for part, asking in self._asking.items():
             rows = np.flatnonzero(kinds == part)
-            chunk = max(1, memory // (BYTES_PER_ANSWER * len(asking.vocabulary)))
+            judged_each = min(self._listed(asking, top), len(asking.vocabulary))
+            chunk = max(1, memory // (BYTES_PER_ANSWER * len(asking.vocabulary) + BYTES_PER_JUDGED * judged_each))
             for start in range(0, len(rows), chunk):
                 piece = rows[start : start + chunk]
-                best, values = self._best(asking, given[piece], limits)
-                best[:, 0] = piece[best[:, 0]]
+                best = self._best(asking, given[piece], limits)
+                best.rows[:, 0] = piece[best.rows[:, 0]]
                 found.append(best)
-                scores.append(values)
                 if progress is not None:
                     progress(len(piece))
-        rows, values = np.concatenate(found), np.concatenate(scores)
-        order = np.lexsort((rows[:, 1], rows[:, 0]))
-        return rows[order], values[order]
+        every = Found(
+            np.concatenate([part.rows for part in found]),
+            np.concatenate([part.scores for part in found]),
+            np.concatenate([part.log_odds for part in found]),
+        )
+        return every.select(np.lexsort((every.rows[:, 1], every.rows[:, 0])))
 
     def similar(self, entity: str, top: int = 10) -> pd.DataFrame:
         """Return the entities whose rows point the same way, by cosine similarity."""
@@ -110,62 +161,57 @@ class Predictor:
         labels = [self.graph.entities[i] for i in best.tolist()]
         return pd.DataFrame({"entity": labels, "similarity": likeness.cpu().numpy()[best]})
 
+    def note(self, query: Query) -> str | None:
+        """Return what should be said before the answers to a question: that no fact has its entity in that role."""
+        if query.missing not in SIDES:
+            return None
+        given = "head" if query.missing == "tail" else "tail"
+        (ids,), (entity, relation) = [encode_query(query, self.graph)], (getattr(query, given), query.relation)
+        facts = self.graph.facts()
+        own = facts[facts[:, SIDES[given]] == ids[SIDES[given]], 1]
+        if (own == ids[1]).any():
+            return None
+        usual = [
+            self.graph.relations[r] for r in np.argsort(-np.bincount(own), kind="stable")[:3] if (own == r).any()
+        ]
+        said = f"its relations as {given} are {', '.join(usual)}" if usual else f"it is never a {given}"
+        return f"no fact has {entity} as {given} of {relation}; {said}"
+
     # -- from scores to probabilities ---------------------------------------------------------------------------
+
+    def log_odds(self, triples: Ints) -> Floats:
+        """Return the log-odds that triples, taken as not in the graph, are true, shape (n,); NaN where not fitted."""
+        if self.posterior is None:
+            return np.full(len(triples), np.nan)
+        return self.posterior.log_odds(self.evidence, triples)
 
     @property
     def base_prior(self) -> float:
-        """The share of true triples that the probabilities assume: the calibrator's, else σ(ψ)."""
+        """The share of true triples among labelled ones: the calibrator's, else σ(ψ)."""
         own = self.calibrator
         return float(sigmoid(self.scorer.model.prior_score)) if own is None else own.base_prior
 
-    def logits(self, scores: Floats, prior: float | None = None) -> Floats:
-        """Return calibrated log-odds of scores φ; another prior adds logit(new) − logit(base)."""
+    def logits(self, scores: Floats) -> Floats:
+        """Return log-odds of scores φ by the calibrator, if there is one, of scores."""
         logits: Floats = np.asarray(scores, dtype=np.float64) + self.scorer.model.prior_score
-        return self.at_prior(logits if self.calibrator is None else self.calibrator.apply(logits), prior)
+        return logits if self.calibrator is None else self.calibrator.apply(logits)
 
-    def triple_logits(self, triples: Ints, scores: Floats | None = None, prior: float | None = None) -> Floats:
-        """Return calibrated log-odds of triples given by ids; their scores, if they are known already, save time."""
-        if isinstance(self.calibrator, FeatureCalibrator):
-            return self.at_prior(self.calibrator.apply_features(self.null_distribution.features(triples)), prior)
-        return self.logits(self.score(triples) if scores is None else scores, prior)
+    def labelled_log_odds(self, triples: Ints, prior: float | None = None) -> Floats:
+        """Return the calibrator's log-odds: of being true, among triples like those of the labelled split.
 
-    def pair_logits(
-        self, heads: Tensor | None, relation: int, tails: Tensor | None, prior: float | None = None
-    ) -> Floats:
-        """Return `triple_logits` of all pairs of heads × tails, tails changing fastest; None stands for all entities.
-
-        Only for calibrators that look at null distributions.
+        Another share of true triples, `prior`, adds logit(new) − logit(base).
         """
-        assert isinstance(self.calibrator, FeatureCalibrator)
-        features = self.null_distribution.pair_features(heads, relation, tails)
-        return self.at_prior(self.calibrator.apply_features(features), prior)
-
-    def at_prior(self, logits: Floats, prior: float | None) -> Floats:
-        return logits if prior is None else logits + logit(prior) - logit(self.base_prior)
-
-    def score_at(self, probability: float, prior: float | None = None) -> float:
-        """Return the lowest score φ whose probability is at least this; ±inf where every or no score has it."""
-        if not 0 < probability < 1:
-            raise InputError(f"a threshold is a probability between 0 and 1, got {probability}")
-        if isinstance(self.calibrator, FeatureCalibrator):
-            raise InputError(
-                f"with {self.calibrator.name}, a probability is not one score for all triples; calibrate with platt, "
-                "isotonic, temperature or beta for this"
-            )
-        aim = logit(probability)
-
-        def reaches(score: float) -> bool:
-            return bool(self.logits(np.array([score]), prior)[0] >= aim)
-
-        low, high = -1e6, 1e6  # calibrators never fall as scores rise
-        if reaches(low):
-            return -np.inf
-        if not reaches(high):
-            return np.inf
-        while high - low > 1e-9 * max(1.0, abs(high)):
-            middle = (low + high) / 2
-            low, high = (low, middle) if reaches(middle) else (middle, high)
-        return high
+        if isinstance(self.calibrator, Labelled):
+            if self.posterior is None:
+                raise InputError("labels correct the probabilities of unknown triples, and there are none")
+            features = self.evidence.features(triples)
+            log_odds = self.posterior.of_features(features, triples)
+            found = self.calibrator.apply_evidence(log_odds, features, triples[:, 1])
+        elif isinstance(self.calibrator, FeatureCalibrator):
+            found = self.calibrator.apply_features(self.null_distribution.features(triples))
+        else:
+            found = self.logits(self.score(triples))
+        return found if prior is None else found + logit(prior) - logit(self.base_prior)
 
     def score(self, triples: Ints) -> Floats:
         with torch.no_grad():
@@ -179,64 +225,71 @@ class Predictor:
 
     # -- how it is done -----------------------------------------------------------------------------------------
 
-    def _best(self, asking: Asking, given: Ints, limits: Limits) -> tuple[Ints, Floats]:
-        """Return rows (query, rank, head, relation, tail) of the best answers of one kind, and their scores."""
+    def _listed(self, asking: Asking, top: int) -> int:
+        """Return how many answers to each question are judged at least: all where more are wanted."""
+        return SHORTLIST if top <= SHORTLIST else len(asking.vocabulary)
+
+    def _best(self, asking: Asking, given: Ints, limits: Limits) -> Found:
+        """Return the best answers of one kind, by the place of their question in `given`."""
         asked = torch.as_tensor(given, device=self.scorer.device)
         with torch.no_grad():
             scores = asking.scores(asked)
-            log_odds = self._answer_logits(asking, asked, scores)
             if limits.candidates is not None:
-                log_odds.masked_fill_(~asking.allowed(asked, limits.candidates), -torch.inf)
+                scores.masked_fill_(~asking.allowed(asked, limits.candidates), -torch.inf)
             if limits.exclude_known:
-                log_odds[asking.known.of(asked)] = -torch.inf
+                scores[asking.known.of(asked)] = -torch.inf
             if limits.exclude_self and asking.part != "relation":
-                log_odds.scatter_(1, asked[:, [2 - asking.column]], -torch.inf)
-            query, answer = best_of_each(log_odds, scores, limits.top)
-        rank = np.arange(len(query)) - np.searchsorted(query, query)
+                scores.scatter_(1, asked[:, [2 - asking.column]], -torch.inf)
+            by_score = limits.top if self.posterior is None else self._listed(asking, limits.top)
+            query, answer = best_of_each(scores, scores, by_score)
+            if self.posterior is not None and asking.part != "relation":
+                query, answer = self._with_linked(given[:, 2 - asking.column], query, answer, scores)
+            points: Floats = scores.cpu().numpy()[query, answer]
         triples = given[query]
         triples[:, asking.column] = answer
-        return np.column_stack([query, rank, triples]), scores.cpu().numpy()[query, answer]
+        log_odds = self.log_odds(triples)
+        if self.posterior is not None:
+            order = best_first(log_odds, points, answer, query)
+            query, triples, points, log_odds = query[order], triples[order], points[order], log_odds[order]
+        rank = np.arange(len(query)) - np.searchsorted(query, query)
+        return Found(np.column_stack([query, rank, triples]), points, log_odds).select(rank < limits.top)
 
-    def _answer_logits(self, asking: Asking, asked: Tensor, scores: Tensor) -> Tensor:
-        """Return what orders the answers of some questions as their probabilities do, shape (n, answers).
+    def _with_linked(self, entities: Ints, query: Ints, answer: Ints, scores: Tensor) -> tuple[Ints, Ints]:
+        """Add the answers that have a fact with the entity asked about: those facts may say more than scores do."""
+        owner, linked = self.evidence.links.neighbours(entities)
+        allowed = (scores[owner, linked] > -torch.inf).cpu().numpy()
+        width = scores.shape[1]
+        every = np.union1d(query * width + answer, owner[allowed] * width + linked[allowed])
+        return every // width, every % width
 
-        Calibrators of scores never fall as scores rise: scores give the order.
-        """
-        if not isinstance(self.calibrator, FeatureCalibrator):
-            return scores.clone()
-        if asking.part == "relation":
-            triples = asked.repeat_interleave(scores.shape[1], dim=0)
-            triples[:, 1] = torch.arange(scores.shape[1], device=asked.device).repeat(len(asked))
-            return torch.as_tensor(self.triple_logits(triples.cpu().numpy())).view_as(scores).to(scores)
-        found = torch.empty_like(scores)
-        for relation in asked[:, 1].unique().tolist():
-            own = (asked[:, 1] == relation).nonzero()[:, 0]
-            if asking.part == "tail":
-                logits = torch.as_tensor(self.pair_logits(asked[own, 0], relation, None)).view(len(own), -1)
-            else:
-                logits = torch.as_tensor(self.pair_logits(None, relation, asked[own, 2])).view(-1, len(own)).T
-            found[own] = logits.to(scores)
-        return found
-
-    def table(self, found: Ints, scores: Floats, prior: float | None) -> pd.DataFrame:
-        """Return rows (query, rank, head, relation, tail) by label, with probability, score and whether known."""
+    def table(self, found: Found) -> pd.DataFrame:
+        """Return answers by label; `attrs` say which completeness of the graph the probabilities assume."""
         import pandas as pd
 
-        triples = found[:, 2:]
-        return pd.DataFrame(
+        triples = found.rows[:, 2:]
+        known = self.is_known(triples)
+        table = pd.DataFrame(
             {
-                "query": found[:, 0],
+                "query": found.rows[:, 0],
                 **self.labels(triples),
-                "rank": found[:, 1] + 1,
-                "probability": sigmoid(self.triple_logits(triples, scores, prior)),
-                "score": scores,
-                "known": self.is_known(triples),
+                "rank": found.rows[:, 1] + 1,
+                "probability": np.where(known, np.nan, sigmoid(found.log_odds)),
+                "score": found.scores,
+                "known": known,
             }
         )
+        if self.posterior is None:
+            return table.drop(columns="probability")
+        table.attrs["completeness"] = self.assumed
+        return table
 
     def labels(self, triples: Ints) -> dict[str, list[str]]:
         words = (self.graph.entities, self.graph.relations, self.graph.entities)
         return {part: [own[i] for i in ids.tolist()] for part, own, ids in zip(PARTS, words, triples.T, strict=True)}
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        return self._given_evidence or Evidence(self.graph.facts(), self.scorer, len(self.graph.relations))
 
     @cached_property
     def null_distribution(self) -> NullDistribution:

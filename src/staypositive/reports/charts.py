@@ -141,8 +141,11 @@ def density_chart(series: Sequence[Series], title: str, *, at: Sequence[float], 
     return frame.svg(*parts, title=title)
 
 
-def reliability_chart(curves: Sequence[Bins], title: str, *, size: int = 320) -> Html:
-    """Draw observed frequency against stated probability, with intervals; a dot's area is its share of triples."""
+def reliability_chart(curves: Sequence[Bins], title: str, *, size: int = 320, even: bool = False) -> Html:
+    """Draw observed frequency against stated probability, with intervals.
+
+    A dot's area is its share of triples, unless dots are `even`.
+    """
     frame = Frame((0, 1), (0, 1), size, size, (26, 14, 40, 44))
     at = [0.0, 0.25, 0.5, 0.75, 1.0]
     parts = [
@@ -160,7 +163,7 @@ def reliability_chart(curves: Sequence[Bins], title: str, *, size: int = 320) ->
             parts.append(tag("line", **ends, class_=f"whisker {tone}"))
         for stated, observed, count in zip(bins.stated, bins.observed, bins.counts, strict=True):
             said = f"{bins.name}: stated {stated:.0%}, true {observed:.0%}, {count:,} triples"
-            radius = round(2 + 14 * math.sqrt(count / sum(bins.counts)), 1)
+            radius = 4.0 if even else round(2 + 14 * math.sqrt(count / sum(bins.counts)), 1)
             parts.append(_mark(frame, stated, observed, bins.colour, said, "bubble", radius))
         y = frame.y(0) - 12 - 15 * (len(curves) - 1 - row)
         names.append(tag("text", bins.name, x=frame.x(1) - 4, y=y, class_=f"name end {tone}"))

@@ -1,19 +1,21 @@
-"""How far the probabilities can be trusted: with labelled triples, and from facts alone."""
+"""How far the probabilities can be trusted: when facts are hidden, and with labelled triples."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
-from staypositive.evaluation import reliability_bins, sigmoid
-from staypositive.inference import Predictor, wilson
+from staypositive.evaluation import reliability_bins
+from staypositive.inference import Predictor
 from staypositive.models import logit
 from staypositive.probability import kernel_density, null_density
 from staypositive.reports.charts import Bins, Series, density_chart, reliability_chart
 from staypositive.reports.frame import plain
-from staypositive.reports.html import Content, Html, figure, join, percent, table, tag
+from staypositive.reports.html import Content, Html, figure, folded_table, join, percent, table, tag
 from staypositive.reports.report_data import ReportData
 
 Floats = NDArray[np.float64]
@@ -21,40 +23,60 @@ _METRICS = {
     "nll": "NLL", "brier": "Brier", "auc": "AUC", "average_precision": "AP", "ece": "ECE", "accuracy": "accuracy",
 }  # fmt: skip
 _STATED = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+ENOUGH = 20  # triples from which a bin is drawn
 _EDGE = 8.5  # log-odds beyond this are drawn at the edge
 
 
 def probability_section(data: ReportData) -> Content:
-    """Return reliability and densities where there are labelled triples, and what facts alone say in any case."""
+    """Return how far probabilities of unknown triples hold, and, where there are labels, those of labelled ones."""
+    parts: list[Html] = []
+    lead = (
+        "A probability is how likely it is that a triple which is not in the graph is true. "
+        f"These assume that the graph has {percent(data.predictor.assumed)} of all true facts."
+    )
+    if data.predictor.posterior is None:
+        lead = f"There are scores and no probabilities: {data.run.why_no_probability()}."
+    if "discovery" in data.report:
+        lead += (
+            f" Checked by hiding the facts of {data.split} and fitting anew: of the triples stated at 80%, eight in "
+            "ten should be hidden facts. A hidden fact is true; others may be, so that the truth is at least this."
+        )
+        parts.append(_discovery(data.report["discovery"]))
+    if "classification" in data.report:
+        parts.append(_labelled(data))
+    drawings = [*([] if data.predictor.posterior is None else [_density(data)]), _z(data)]
+    return [lead, *parts, tag("div", *drawings, class_="multiples below")]
+
+
+def _discovery(measured: dict[str, Any]) -> Html:
+    shown = [own for own in measured["bins"] if own["triples"] >= ENOUGH]
+    stated, true, lows, highs = ([own[name] for own in shown] for name in ("stated", "true", "low", "high"))
+    curve = Bins("unknown triples", stated, true, [round(own["triples"]) for own in shown], lows, highs)
+    said = "observed frequency by stated probability"
+    drawn = figure("Stated and true", reliability_chart([curve], said, size=400, even=True))
+    tops = [[f"top {top['triples']:,}", percent(top["stated"]), percent(top["true"])] for top in measured["tops"]]
+    expected = [["facts expected, facts hidden", f"{measured['sum']:,.0f}", f"{measured['hidden']:,}"]]
+    bins = [
+        [f"from {percent(own['from'])}", f"{own['triples']:,.0f}", percent(own["stated"]), percent(own["true"]),
+         f"{percent(own['low'])} to {percent(own['high'])}"]
+        for own in measured["bins"]
+    ]  # fmt: skip
+    numbers = tag("div", table(["", "stated", "true"], tops + expected),
+                  *folded_table(["probability", "triples", "stated", "true", "95% interval"], bins))  # fmt: skip
+    return tag("div", drawn, numbers, class_="side")
+
+
+def _labelled(data: ReportData) -> Html:
+    """Show triples labelled true and false, by the calibrator of triples like these."""
     ways = {"uncalibrated": Predictor(data.graph, data.predictor.scorer)}
     if data.predictor.calibrator is not None:
         ways[data.predictor.calibrator.name] = data.predictor
-    labelled = "classification" in data.report
-    checked = _reliability(data, ways) if labelled else _at_least(data, ways)
-    drawings = [*(_density(data, name, way) for name, way in ways.items()), _z(data)]
-    if labelled:
-        lead = (
-            f"Stated probabilities against the truth of {len(data.held):,} triples of {data.split}, labelled "
-            "true and false. Calibrated probabilities lie on the diagonal; a dot's area is its share of triples, its "
-            "whisker a 95% interval."
-        )
-    else:
-        lead = (
-            f"{data.split} has no triples labelled false, so that stated probabilities cannot be checked against the "
-            "truth. What facts alone say: how far held-out facts stand out from the null distribution of their "
-            "questions, whose mean and standard deviation are known in closed form, and what probability they are "
-            "given."
-        )
-    return [lead, checked, tag("div", *drawings, class_="multiples below")]
-
-
-def _reliability(data: ReportData, ways: dict[str, Predictor]) -> Html:
     curves = []
     for place, (name, way) in enumerate(ways.items()):
-        logits = way.triple_logits(data.held.triples)
-        sums = np.array(reliability_bins(logits, data.held.signs, 10))
+        sums = np.array(reliability_bins(way.labelled_log_odds(data.held.triples), data.held.signs, 10))
         stated, hits, counts = sums[:, sums[2] > 0]
-        spans = [wilson(int(hit), int(count), 1.0) for hit, count in zip(hits, counts, strict=True)]
+        tests = (binomtest(int(hit), int(n)) for hit, n in zip(hits, counts, strict=True))
+        spans = [test.proportion_ci(method="wilson") for test in tests]
         tone = 1 if place == 0 and len(ways) > 1 else 0
         curves.append(
             Bins(name, (stated / counts).tolist(), (hits / counts).tolist(), counts.astype(int).tolist(),
@@ -62,13 +84,17 @@ def _reliability(data: ReportData, ways: dict[str, Predictor]) -> Html:
         )  # fmt: skip
     measured = data.report["classification"]["all"]
     rows = [[name, *(measured[name][key] for key in _METRICS)] for name in ways]
+    share = percent(float((data.held.signs > 0).mean()))
     numbers = join([
         table(["", *_METRICS.values()], rows),
-        tag("p", "NLL, Brier and ECE: lower is better (a coin has 0.693, 0.25 and 0). AUC and AP do not depend on "
-                 "calibration, unless it looks at more than the score.", class_="note"),
+        tag("p", f"{len(data.held):,} triples of {data.split}, {share} of them labelled true. NLL, Brier and ECE: "
+                 "lower is better (a coin has 0.693, 0.25 and 0). AUC and AP do not depend on calibration, unless it "
+                 "looks at more than the score.", class_="note"),
     ])  # fmt: skip
-    drawn = figure("Reliability", reliability_chart(curves, "observed frequency by stated probability", size=400))
-    return tag("div", drawn, tag("div", numbers, _at_least(data, ways)), class_="side")
+    drawn = figure(
+        "Labelled triples", reliability_chart(curves, "observed frequency by stated probability", size=400)
+    )
+    return join([tag("h3", "Among triples like the labelled ones"), tag("div", drawn, numbers, class_="side")])
 
 
 def _curves(data: ReportData, values: Floats, knots: Floats) -> list[Series]:
@@ -82,12 +108,13 @@ def _curves(data: ReportData, values: Floats, knots: Floats) -> list[Series]:
     ]
 
 
-def _density(data: ReportData, name: str, way: Predictor) -> Html:
-    logits = np.clip(way.triple_logits(data.held.triples), -_EDGE, _EDGE)
-    curves = _curves(data, logits, np.linspace(-_EDGE, _EDGE, 160))
-    at, said = [logit(p) for p in _STATED], f"density of probabilities, {name}"
+def _density(data: ReportData) -> Html:
+    """Draw the log-odds of held-out triples, as if they were not in the graph."""
+    log_odds = np.clip(data.predictor.log_odds(data.held.triples), -_EDGE, _EDGE)
+    curves = _curves(data, log_odds, np.linspace(-_EDGE, _EDGE, 160))
+    at, said = [logit(p) for p in _STATED], "density of probabilities"
     drawn = density_chart(curves, said, at=at, x_label=lambda x: f"{100 / (1 + math.exp(-x)):.3g}%")
-    return figure(f"Probabilities, {name}", drawn, "log-odds scale")
+    return figure(f"Probabilities of the triples of {data.split}", drawn, "log-odds scale")
 
 
 def _z(data: ReportData) -> Html:
@@ -99,16 +126,3 @@ def _z(data: ReportData) -> Html:
     curves = [*_curves(data, z, knots), null]
     drawn = density_chart(curves, "z-scores of held-out triples", at=at, x_label=lambda u: plain(math.sinh(u)))
     return figure("Above the null distribution", drawn, "z, asinh scale")
-
-
-def _at_least(data: ReportData, ways: dict[str, Predictor]) -> Html:
-    """How many held-out facts reach a probability: the one column of a table of truth that needs no false triple."""
-    limits = (0.1, 0.5, 0.9, 0.99)
-    kinds = {"facts": data.held.facts} | ({"false": data.held.falsehoods} if data.held.has_negatives else {})
-    rows = []
-    for name, way in ways.items():
-        for kind, triples in kinds.items():
-            given = sigmoid(way.triple_logits(triples))
-            rows.append([f"{kind}, {name}", *(percent(float((given >= limit).mean())) for limit in limits)])
-    shares = table(["", *(f"{limit:.0%}" for limit in limits)], rows)
-    return tag("div", tag("h3", f"Share of {data.split} triples that are given at least"), shares)

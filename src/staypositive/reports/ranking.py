@@ -68,10 +68,10 @@ def fact_section(data: ReportData) -> Content:
     ranks = data.ranks.ranks()
     facts = np.tile(data.graph.split(data.split or "test").facts, (2, 1))
     likely = data.probabilities(facts)
-    best, worst = (best_first(-sign * ranks, sign * likely, facts) for sign in (1.0, -1.0))
+    best, worst = (best_first(-sign * ranks, sign * np.nan_to_num(likely), facts) for sign in (1.0, -1.0))
     lead = (
         f"Questions about facts of {data.split} and where the true answer came among all entities, other known "
-        f"answers left out. At most {PER_RELATION} of each relation. Probabilities are at each relation's prior."
+        f"answers left out. At most {PER_RELATION} of each relation. Probabilities are those if they were unknown."
     )
     first = [tag("h3", "Worst ranked"), _listing(data, facts, ranks, likely, worst)]
     last = [tag("h3", "Best ranked"), _listing(data, facts, ranks, likely, best)]
@@ -91,10 +91,11 @@ def _listing(data: ReportData, facts: np.ndarray, ranks: np.ndarray, likely: np.
             join([first, asked, "?"] if is_tail[q] else ["?", asked, last]),
             tag("span", last if is_tail[q] else first, class_="truth"),
             number(int(ranks[q]) if ranks[q] == int(ranks[q]) else float(ranks[q])),
-            percent(float(likely[q])),
+            *([percent(float(likely[q]))] if data.predictor.posterior is not None else []),
             tag("span", " · ".join(above[q]) or "nothing", class_="above"),
         ])  # fmt: skip
-    return table(["question", "true answer", "rank", "probability", "ranked above it"], rows)
+    stated = ["probability"] if data.predictor.posterior is not None else []
+    return table(["question", "true answer", "rank", *stated, "ranked above it"], rows)
 
 
 def _ranked_above(data: ReportData, facts: np.ndarray, chosen: list[int]) -> dict[int, list[str]]:
@@ -106,7 +107,7 @@ def _ranked_above(data: ReportData, facts: np.ndarray, chosen: list[int]) -> dic
         head, relation, tail = facts[query].tolist()
         own = (graph.entities[head], None) if is_tail[query] else (None, graph.entities[tail])
         queries.append(Query(own[0], graph.relations[relation], own[1]))
-    found, _ = asking.find(queries, top=ABOVE, exclude_known=True)
+    found = asking.find(queries, top=ABOVE, exclude_known=True).rows
     above: dict[int, list[str]] = {query: [] for query in chosen}
     for place, rank, head, _, tail in found.tolist():
         query = chosen[place]

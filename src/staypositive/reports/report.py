@@ -13,7 +13,7 @@ from staypositive.files import write_atomic
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import Ensemble
 from staypositive.reports.entity_map import map_section
-from staypositive.reports.html import Content, Html, Number, join, number, section, tag
+from staypositive.reports.html import Content, Html, Number, join, number, percent, section, tag
 from staypositive.reports.probabilities import probability_section
 from staypositive.reports.ranking import fact_section, ranking_section
 from staypositive.reports.report_data import ReportData
@@ -54,25 +54,23 @@ def page(
 
 
 def render_report(
-    run: Run, *, split: str | None = None, prior: float | None = None, samples: int = 20_000, points: int = 3000,
+    run: Run, *, split: str | None = None, completeness: float | None = None, points: int = 3000,
     seed: int = 0, progress: Callable[[str], Any] | None = None,
 ) -> str:  # fmt: skip
     """Return the page of a run.
 
-    `split` is where quality is shown: test, or valid where test is empty. `prior` is the share of true triples that
-    score statistics and new facts assume; by default each relation's density of facts. `samples` pairs of each
-    relation are judged for them and `points` entities drawn on the map, at most. `progress` is told each section's
-    title.
+    `split` is where quality is shown: test, or valid where test is empty. `completeness` is the share of all true
+    facts that the graph is taken to have, by default the run's. At most `points` entities are drawn on the map.
+    `progress` is told each section's title.
     """
     if points < 2:
         raise InputError(f"points must be at least 2, got {points}")
-    if prior is not None and not 0 < prior < 1:
-        raise InputError(f"a prior is a probability between 0 and 1, got {prior}")
-    data = ReportData(run, _split(run.graph, split), prior, samples, points, seed)
+    data = ReportData(run, _split(run.graph, split), completeness, points, seed)
     announce = progress or (lambda _: None)
     if data.split is not None:
         announce(f"Ranking {data.split}")
-        data.report = run.evaluate(data.split)
+        kept = run.metrics.get(data.split, {})
+        data.report = kept | run.evaluate(data.split, discovery="discovery" not in kept)
     parts, links = [], []
     for name, title, make, needs_facts in SECTIONS:
         if needs_facts and data.split is None:
@@ -112,6 +110,9 @@ def _tiles(data: ReportData) -> list[tuple[Number, str]]:
     if "classification" in data.report:
         *_, (name, measured) = data.report["classification"]["all"].items()
         tiles += [(number(measured["auc"]), f"AUC, {name}"), (number(measured["ece"]), f"calibration error, {name}")]
-    tiles.append((number(round(sum(e.new for e in data.expected))), "new facts to expect"))
+    if data.run.posterior is not None:
+        missing = data.statistics["new_facts"].sum()
+        said = f"new facts to expect, if the graph has {percent(data.predictor.assumed)} of all"
+        tiles.append((number(round(missing)), said))
     size = f"facts of {len(graph.entities):,} entities, {len(graph.relations)} relations"
     return [*tiles, (number(len(graph.facts())), size)]

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from staypositive.evaluation import Ranks, sigmoid
 from staypositive.graph import KnowledgeGraph
 from staypositive.graph.knowledge_graph import Split
-from staypositive.inference import ExpectedCount, Predictor, expected_counts
-from staypositive.models import logit
+from staypositive.inference import Predictor, score_statistics
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from staypositive.run import Run
 
 MOST_JUDGED = 20_000  # triples of a split that densities are drawn from
@@ -27,8 +28,7 @@ class ReportData:
 
     run: Run
     split: str | None
-    prior: float | None = None
-    samples: int = 20_000
+    completeness: float | None = None
     points: int = 3000
     seed: int = 0
     report: dict[str, Any] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class ReportData:
 
     @cached_property
     def predictor(self) -> Predictor:
-        return self.run.predictor
+        return self.run.predictor.assuming(self.completeness)
 
     @cached_property
     def held(self) -> Split:
@@ -52,8 +52,10 @@ class ReportData:
         return own.take(np.isin(np.arange(len(own)), kept))
 
     @cached_property
-    def expected(self) -> list[ExpectedCount]:
-        return expected_counts(self.predictor, prior=self.prior, samples=self.samples, seed=self.seed)
+    def statistics(self) -> pd.DataFrame:
+        """Score statistics by relation, most facts first."""
+        rows = score_statistics(self.predictor)
+        return rows[rows["relation"] != "(all)"].sort_values("facts", ascending=False, kind="stable")
 
     @property
     def ranks(self) -> Ranks:
@@ -62,6 +64,5 @@ class ReportData:
         return self.run.ranks[self.split]
 
     def probabilities(self, triples: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return probabilities, each at the prior of its relation."""
-        shifts = np.array([logit(expected.prior) for expected in self.expected]) - logit(self.predictor.base_prior)
-        return sigmoid(self.predictor.triple_logits(triples) + shifts[triples[:, 1]])
+        """Return the probabilities of triples, facts too, as if they were not in the graph; NaN where not fitted."""
+        return sigmoid(self.predictor.log_odds(triples))

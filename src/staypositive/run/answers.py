@@ -28,9 +28,9 @@ from staypositive.inference import (
     score_statistics,
 )
 from staypositive.models import Scorer, evaluating
-from staypositive.probability import Conformal, NullDistribution
+from staypositive.probability import Conformal, Evidence, NullDistribution
 from staypositive.run.folder import RunParts
-from staypositive.run.measuring import FILTERS
+from staypositive.run.measuring import FILTERS, no_posterior_reason
 from staypositive.typed import checked
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Answers(RunParts):
-    """What can be asked of a trained model; answers carry probabilities by the calibrator, if there is one."""
+    """What can be asked of a trained model; answers carry probabilities, where these could be fitted."""
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -48,10 +48,15 @@ class Answers(RunParts):
     def _null_distribution(self) -> NullDistribution:
         return NullDistribution(self.graph, self._scorer)
 
+    @cached_property
+    def _evidence(self) -> Evidence:
+        return Evidence(self.graph.facts(), self._scorer, len(self.graph.relations))
+
     @property
     def predictor(self) -> Predictor:
-        """Answers by label, with the current calibrator."""
-        return Predictor(self.graph, self._scorer, self.calibrator, self._null_distribution)
+        """Answers by label, with the probabilities and the calibrator that were fitted."""
+        evidence = None if self.posterior is None else self._evidence
+        return Predictor(self.graph, self._scorer, self.calibrator, self._null_distribution, self.posterior, evidence)
 
     @checked
     def predict(
@@ -64,12 +69,16 @@ class Answers(RunParts):
         exclude_known: bool = False,
         exclude_self: bool = False,
         candidates: str | Iterable[str] | None = None,
-        prior: float | None = None,
+        completeness: float | None = None,
     ) -> pd.DataFrame:
-        """Answer (h, r, ?), (?, r, t) or (h, ?, t), or judge a triple; options as in `Predictor.find`."""
-        return self.predictor.predict(
+        """Answer (h, r, ?), (?, r, t) or (h, ?, t), or judge a triple; options as in `Predictor.find`.
+
+        `completeness` is the share of all true facts that the graph is taken to have: the fewer, the likelier is
+        what it does not have. `attrs` of the frame hold it, and a `note` where the question fits no fact.
+        """
+        return self.predictor.assuming(completeness).predict(
             head, relation, tail, top=top, exclude_known=exclude_known, exclude_self=exclude_self,
-            candidates=candidates, prior=prior,
+            candidates=candidates,
         )  # fmt: skip
 
     @checked
@@ -81,14 +90,15 @@ class Answers(RunParts):
         *,
         coverage: float = 0.9,
         per_relation: bool = True,
-        prior: float | None = None,
+        completeness: float | None = None,
     ) -> pd.DataFrame:
         """Return a set of new answers that holds the true one with that probability, calibrated on validation facts.
 
         `per_relation` uses the relation's own facts where it has enough, so that the promise holds for each.
         """
         query = Query(head, relation, tail)
-        return prediction_set(self.predictor, self.conformal, query, coverage, per_relation=per_relation, prior=prior)
+        predictor = self.predictor.assuming(completeness)
+        return prediction_set(predictor, self.conformal, query, coverage, per_relation=per_relation)
 
     @checked
     def measure_prediction_sets(
@@ -111,9 +121,9 @@ class Answers(RunParts):
         return self.answer(read_queries(path, self.graph), **options)
 
     @checked
-    def answer(self, queries: Sequence[Query], **options: Any) -> pd.DataFrame:
+    def answer(self, queries: Sequence[Query], *, completeness: float | None = None, **options: Any) -> pd.DataFrame:
         """Answer many queries in one table; options as in `Predictor.find`."""
-        return self.predictor.answer(queries, **options)
+        return self.predictor.assuming(completeness).answer(queries, **options)
 
     @checked
     def similar(self, entity: str, top: int = 10) -> pd.DataFrame:
@@ -121,12 +131,24 @@ class Answers(RunParts):
         return self.predictor.similar(entity, top)
 
     @checked
-    def predict_proba(self, triples: Any, *, prior: float | None = None) -> NDArray[np.float64]:
-        """Return the probability of each triple, shape (n,).
+    def predict_proba(
+        self, triples: Any, *, completeness: float | None = None, like_labelled: bool = False
+    ) -> NDArray[np.float64]:
+        """Return the probability of each triple, taken as not in the graph, shape (n,).
 
         `triples` have shape (n, 3), by label or by id: a list, an array, or a frame of head, relation and tail.
+        `like_labelled` asks the calibrator of labelled splits instead: how likely is it among triples like those?
         """
-        return sigmoid(self.predictor.triple_logits(triple_ids(self.graph, triples), prior=prior))
+        ids, predictor = triple_ids(self.graph, triples), self.predictor.assuming(completeness)
+        if not like_labelled and self.posterior is None:
+            raise InputError(f"there are no probabilities, only scores: {self.why_no_probability()}")
+        return sigmoid(predictor.labelled_log_odds(ids) if like_labelled else predictor.log_odds(ids))
+
+    def why_no_probability(self) -> str | None:
+        """Return why answers have scores and no probabilities; None where they have probabilities."""
+        if self.posterior is not None:
+            return None
+        return no_posterior_reason(self.graph) or "none were fitted yet; `calibrate` does it"
 
     @checked
     def explain(self, head: str, relation: str, tail: str, top: int = 10) -> pd.DataFrame:
@@ -137,48 +159,38 @@ class Answers(RunParts):
     def discover(
         self,
         *,
-        min_probability: float = 0.9,
-        prior: float | None = None,
+        min_probability: float | None = None,
+        completeness: float | None = None,
         relations: Iterable[str] | None = None,
-        all_pairs: bool = False,
         top: int | None = None,
         progress: Progress | None = None,
     ) -> pd.DataFrame:
-        """Return new triples that reach a probability, most likely first: head, relation, tail, probability, score.
+        """Return new triples that reach a probability, by default ½: head, relation, tail, probability, score.
 
-        Each relation's heads and tails are those of its training facts; `all_pairs` takes all entities. `prior`
-        replaces the share of true triples that the probabilities assume, and `top` keeps only that many triples.
+        The most likely come first, and `top` keeps only that many. `completeness` is the share of all true facts
+        that the graph is taken to have.
         """
         if top is not None:
             require_top(top)
         names = [relations] if isinstance(relations, str) else relations
         ids = range(len(self.graph.relations)) if names is None else self.graph.relations.ids(names).tolist()
-        found = discover(
-            self.predictor, min_probability=min_probability, prior=prior, relations=ids, all_pairs=all_pairs,
-            most=top, progress=progress,
-        )  # fmt: skip
-        return discovery_table(self.predictor, found, prior, top)
+        predictor = self.predictor.assuming(completeness)
+        found = discover(predictor, min_probability=min_probability, relations=ids, most=top, progress=progress)
+        return discovery_table(predictor, found, top)
 
     @checked
     def stats(
         self,
         *,
         threshold: float = 0.5,
-        prior: float | None = None,
-        samples: int = 100_000,
-        exact: bool = False,
-        seed: int = 0,
-        progress: Progress | None = None,
+        completeness: float | None = None,
     ) -> pd.DataFrame:
-        """Return mean and standard deviation of the |E|² scores of each relation and of all, and how many are likely.
+        """Return mean and standard deviation of the |E|² scores of each relation and of all, and new facts to expect.
 
-        Moments are exact, without enumeration. The number of triples that reach `threshold` is estimated from
-        `samples` drawn ones, with a 95% interval; `exact` counts all of them too.
+        Moments are exact, without enumeration. `new_facts`, with its standard error, is how many true triples the
+        graph lacks; `likely` unknown triples reach the threshold, and `likely_facts` of those are true.
         """
-        return score_statistics(
-            self.predictor, threshold=threshold, prior=prior, samples=samples, exact=exact, seed=seed,
-            progress=progress,
-        )  # fmt: skip
+        return score_statistics(self.predictor.assuming(completeness), threshold=threshold)
 
     @property
     def embeddings(self) -> dict[str, pd.DataFrame]:

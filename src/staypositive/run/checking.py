@@ -12,7 +12,7 @@ from torch import Tensor
 from staypositive.errors import RunError
 from staypositive.graph import KnowledgeGraph
 from staypositive.models import BilinearModel, build_model
-from staypositive.probability import Calibrator, FeatureCalibrator, Features
+from staypositive.probability import FEATURES, Calibrator, FeatureCalibrator, Features, Labelled
 from staypositive.typed import fits, misfit_of
 
 MOST_ENTRY, MOST_SCORE = 2.0**30, 2.0**40
@@ -88,6 +88,12 @@ def require_whole(parts: Any) -> None:
         )
     if parts.calibrator is not None:
         require_calibrator(parts.calibrator, graph)
+    if parts.posterior is not None:
+        wrong = parts.posterior.misfit(len(graph.relations))
+        if wrong:
+            raise RunError(f"the posterior {wrong}")
+        if parts.posterior.judged is not None:
+            require_calibrator(parts.posterior.judged, graph)
 
 
 def require_calibrator(calibrator: Calibrator, graph: KnowledgeGraph) -> None:
@@ -97,7 +103,10 @@ def require_calibrator(calibrator: Calibrator, graph: KnowledgeGraph) -> None:
         raise RunError(f"the calibrator {calibrator.name} {wrong or 'has a prior that is no probability'}")
     scores = np.concatenate([np.linspace(-60, 60, 61), np.clip(_numbers(calibrator.as_dict()), -60, 60)])
     with np.errstate(all="ignore"):
-        if isinstance(calibrator, FeatureCalibrator):
+        if isinstance(calibrator, Labelled):
+            evidence = np.tile(scores[:, None], len(FEATURES))
+            given = calibrator.apply_evidence(scores, evidence, np.arange(len(scores)) % len(graph.relations))
+        elif isinstance(calibrator, FeatureCalibrator):
             relations = np.arange(len(scores)) % len(graph.relations)
             features = Features(relations, scores, scores, scores, scores, np.zeros(len(scores)))
             given = calibrator.apply_features(features)

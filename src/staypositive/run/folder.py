@@ -17,7 +17,7 @@ from staypositive.errors import InputError, RunError, SettingError
 from staypositive.files import parsed, to_json
 from staypositive.graph import KnowledgeGraph, StreamedGraph, StreamedSplit, open_streamed
 from staypositive.models import BilinearModel
-from staypositive.probability import Calibrator, calibrator_from_dict
+from staypositive.probability import Calibrator, TriplePosterior, calibrator_from_dict
 from staypositive.run.checking import filled_model, outline, require_bounded, require_whole
 from staypositive.run.settings import Settings
 from staypositive.sealed_folder import Contents, FolderKind
@@ -57,7 +57,7 @@ RUN = FolderKind(
     how_to_make=f"`staypositive train --out` makes one, and the package holds {', '.join(packaged_runs())}",
     roles=(
         WEIGHTS, SHARDS, GRAPH, "labels.json", STREAMED, "settings.json", "history.json", "metrics.json",
-        "provenance.json", "calibrator.json",
+        "provenance.json", "calibrator.json", "posterior.json",
     ),
     rooms=(CHECKPOINT_ROOM,),
 )  # fmt: skip
@@ -77,7 +77,10 @@ class RunParts:
     provenance: dict[str, Any]
     metrics: dict[str, Any] = field(default_factory=dict, kw_only=True)
     """What `evaluate` measured, by split."""
+    posterior: TriplePosterior | None = field(default=None, kw_only=True)
+    """What gives triples that are not in the graph their probabilities."""
     calibrator: Calibrator | None = field(default=None, kw_only=True)
+    """What gives triples like those of a labelled split theirs."""
     hashes: dict[str, str] = field(default_factory=dict, kw_only=True)
     """The SHA-256 of each file that it was read from, by role."""
 
@@ -100,7 +103,7 @@ class RunParts:
         return save_with(folder, self, {WEIGHTS: tensors_to_bytes(weights)})
 
     def save_results(self, folder: str | os.PathLike[str]) -> None:
-        """Write metrics and calibrator to the folder that the run was read from; all else there stays as it is."""
+        """Write metrics, posterior and calibrator to the folder that the run was read from; all else there stays."""
         try:
             contents = _results(self)
         except ValueError as error:
@@ -136,6 +139,8 @@ def _results(parts: RunParts) -> dict[str, bytes]:
     contents = {"metrics.json": to_json(parts.metrics)}
     if parts.calibrator is not None:
         contents["calibrator.json"] = to_json(parts.calibrator.as_dict())
+    if parts.posterior is not None:
+        contents["posterior.json"] = to_json(parts.posterior.as_dict())
     return contents
 
 
@@ -198,12 +203,14 @@ def _read_parts(
         model = model_of(chosen.model, settings["model"])
         history = read_history(contents["history.json"])
         metrics = parsed(contents["metrics.json"])
-        stored = contents.get("calibrator.json")
+        stored, fitted = contents.get("calibrator.json"), contents.get("posterior.json")
         best_epoch = int(provenance.pop("best_epoch"))
         calibrator = None if stored is None else calibrator_from_dict(parsed(stored))
+        posterior = None if fitted is None else TriplePosterior.from_dict(parsed(fitted))
         parts = RunParts(
-            graph, model, chosen, history, best_epoch, provenance, metrics=metrics, calibrator=calibrator
-        )
+            graph, model, chosen, history, best_epoch, provenance, metrics=metrics, calibrator=calibrator,
+            posterior=posterior,
+        )  # fmt: skip
         require_whole(parts)
     except Exception as error:  # hashes say that it is whole, not that it was ever a run
         said = str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"

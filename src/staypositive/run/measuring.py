@@ -20,6 +20,7 @@ from staypositive.evaluation import (
     RankingTask,
     Ranks,
     classification_metrics,
+    discovery_metrics,
     negative_log_likelihood,
     rank_facts,
     rank_sampled,
@@ -30,11 +31,22 @@ from staypositive.graph import KnowledgeGraph
 from staypositive.inference import Predictor
 from staypositive.models import BilinearModel, Scorer
 from staypositive.objectives import Objective
-from staypositive.probability import NullDistribution, Posterior
+from staypositive.probability import (
+    ENOUGH_HELD_OUT,
+    Evidence,
+    Labelled,
+    NullDistribution,
+    Posterior,
+    TriplePosterior,
+    discovery_sample,
+)
 from staypositive.typed import fits
 
 Measure = Callable[[BilinearModel], float]
 """What tells models apart by validation; larger is better."""
+
+MOST_FACTS = 20_000_000
+"""Training facts up to which probabilities of unknown triples are fitted: the evidence is held in memory."""
 
 FILTERS = {"train": ("train",), "valid": ("train", "valid"), "test": ("train", "valid", "test")}
 """The splits whose facts are filtered when ranking each split; validation never sees test."""
@@ -113,10 +125,10 @@ def _classified(predictor: Predictor, split: str, keep: NDArray[np.bool_]) -> di
     own, valid = graph.split(split).take(keep), graph.valid
     report: dict[str, Any] = {}
     for name, way in ways.items():
-        logits = way.triple_logits(own.triples)
+        logits = way.labelled_log_odds(own.triples)
         report[name] = classification_metrics(logits, own.signs)
         if valid.has_negatives and len(valid.facts):
-            reference = way.triple_logits(valid.triples), valid.signs, valid.triples[:, 1]
+            reference = way.labelled_log_odds(valid.triples), valid.signs, valid.triples[:, 1]
             report[name] |= threshold_metrics((logits, own.signs, own.triples[:, 1]), reference)
     return report
 
@@ -135,6 +147,7 @@ def flat_metrics(
         **_at(report, "ranking", filter, ties, side),
         **_at(report, "sampled_ranking", filter, side),
         **_at(ways, calibration or next(reversed(ways), "")),
+        **{f"discovery_{name}": value for name, value in _at(report, "discovery").items()},
     }
     return {name: value for name, value in found.items() if fits(value, float)}
 
@@ -147,10 +160,63 @@ def _at(tree: Any, *path: str) -> dict[str, Any]:
 
 
 def best_calibrator(graph: KnowledgeGraph, objective: Objective) -> str | None:
-    """Return the calibrator that measured best for an objective and validation data like these; None if none fits."""
+    """Return the calibrator of labelled splits that measured best for an objective; None without labels."""
     valid = graph.valid
-    labels = len(valid) if valid.has_negatives and len(valid.facts) else 0
-    return objective.preferred_calibrator(labels, len(valid.facts))
+    has_labels = valid.has_negatives and len(valid.facts) > 0
+    return objective.preferred_calibrator(len(valid), len(valid.facts)) if has_labels else None
+
+
+def no_posterior_reason(graph: KnowledgeGraph) -> str | None:
+    """Return why probabilities of unknown triples cannot be fitted to a graph; None where they can."""
+    if len(graph.train) > MOST_FACTS:
+        return f"they are fitted to graphs of at most {MOST_FACTS:,} facts, and this one has {len(graph.train):,}"
+    keys = graph.keys
+    new = len(np.setdiff1d(keys(graph.valid.facts), keys(graph.train.facts)))
+    if new < ENOUGH_HELD_OUT:
+        return f"they need {ENOUGH_HELD_OUT} validation facts that are not training facts, and there are {new}"
+    return None
+
+
+class Hiding:
+    """What is fitted if a split's facts are hidden: the probabilities of unknown triples, and labels on top."""
+
+    def __init__(self, graph: KnowledgeGraph, scorer: Scorer, split: str, seed: int = 0) -> None:
+        others = graph.facts(*(name for name in ("train", "valid", "test") if name != split))
+        self.graph, self.scorer, self.seed = graph, scorer, seed
+        self.evidence = Evidence(others, scorer, len(graph.relations))
+        hidden = np.unique(graph.split(split).facts, axis=0)
+        self.hidden = hidden[~self.evidence.holds(hidden)]
+        known = self.evidence.n_facts
+        self.posterior = TriplePosterior.fit(
+            self.evidence, graph.train.facts, graph.valid.facts, completeness=known / (known + len(self.hidden)),
+            seed=seed,
+        )  # fmt: skip
+
+    def report(self) -> dict[str, Any]:
+        """Return how stated probabilities of unknown triples compare with the hidden facts among them."""
+        evidence, posterior, hidden = self.evidence, self.posterior, self.hidden
+        drawn = discovery_sample(evidence, self.graph.valid.facts, self.seed + 1)  # anew: not what it was fitted to
+        triples, weights = drawn
+        measured = discovery_metrics(
+            posterior.log_odds(evidence, triples), weights, triples[:, 1],
+            np.isin(evidence.keys(triples), evidence.keys(hidden)), posterior.log_odds(evidence, hidden),
+            hidden[:, 1],
+        )  # fmt: skip
+        names = ("completeness", "held_out", "sum_before_offset", "offset")
+        return {name: getattr(posterior, name) for name in names} | measured
+
+    def labelled(self) -> Predictor:
+        """Return a predictor whose calibrator was fitted to validation labels without a look at the split."""
+        calibrator = labelled_calibrator(self.graph, self.posterior, self.evidence)
+        return Predictor(self.graph, self.scorer, calibrator, posterior=self.posterior, evidence=self.evidence)
+
+
+def labelled_calibrator(graph: KnowledgeGraph, posterior: TriplePosterior, evidence: Evidence) -> Labelled:
+    """Return what the validation labels add to the posterior, among triples like those."""
+    triples = graph.valid.triples
+    features = evidence.features(triples)
+    log_odds = posterior.of_features(features, triples)
+    return Labelled.fit_evidence(log_odds, features, triples[:, 1], graph.valid.signs > 0)
 
 
 def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, monitor: str | None = None) -> Measure:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from staypositive.errors import InputError, advising
 from staypositive.evaluation import DEFAULT_MEMORY, Progress, Ranks, negative_log_likelihood
 from staypositive.graph import Facts, StreamedSplit
 from staypositive.inference import Predictor
-from staypositive.probability import FeatureCalibrator, find_calibrator, fit_calibrator
-from staypositive.run.answers import Answers
+from staypositive.probability import FeatureCalibrator, Labelled, TriplePosterior, find_calibrator, fit_calibrator
+from staypositive.run.answers import Answers, triple_ids
 from staypositive.run.folder import find_run, load_parts
 from staypositive.run.measuring import (
+    Hiding,
     best_calibrator,
     classification_report,
     flat_metrics,
+    labelled_calibrator,
+    no_posterior_reason,
     rank_split,
     ranking_report,
 )
@@ -42,7 +47,7 @@ class Run(Answers):
         best = f"best epoch {parts['best epoch']}, " if self.history else ""
         return (
             f"<Run {self.settings.model} on {self.graph.name} by {parts['objective']}, {best}"
-            f"calibration {parts['calibration']}>"
+            f"probabilities {parts['probabilities']}>"
         )
 
     def _repr_html_(self) -> str:
@@ -60,7 +65,7 @@ class Run(Answers):
             "model": f"{self.settings.model}, dim {self.settings.dim}",
             "objective": self.settings.objective.name + (f" (preset {preset})" if preset else ""),
             "best epoch": f"{self.best_epoch} of {len(self.history)}",
-            "calibration": self.calibrator.name if self.calibrator else "none",
+            "probabilities": f"at {self.posterior.completeness:.1%} complete" if self.posterior else "none",
         }
 
     @checked
@@ -69,6 +74,7 @@ class Run(Answers):
         split: str = "test",
         *,
         ranking: bool = True,
+        discovery: bool = True,
         sampled: int | None = None,
         memory: int = DEFAULT_MEMORY,
         progress: Progress | None = None,
@@ -77,8 +83,9 @@ class Run(Answers):
 
         `ranking` (filtered and raw, three tie rules, head and tail apart, each relation) for its facts, from `ranks`
         where they hold the split; with `sampled`, in its place, `sampled_ranking` against that number of drawn
-        entities, for graphs too large to rank whole; `classification` (NLL, Brier, AUC, AP, ECE, accuracy, without
-        and with calibration) where it has negatives.
+        entities, for graphs too large to rank whole; `discovery`, how far probabilities of unknown triples hold when
+        the test facts are hidden, where they have been fitted; `classification` (NLL, Brier, AUC, AP, ECE, accuracy,
+        without and with calibration) where it has negatives.
         """
         own = self.graph.split(split)
         if len(own) == 0:
@@ -92,8 +99,13 @@ class Run(Answers):
             if sampled is None:
                 self.ranks[split] = ranks
             report = ranking_report(self.graph, split, ranks, sampled)
+        judge, by_labels = self.predictor, isinstance(self.calibrator, Labelled) and own.has_negatives
+        if split == "test" and len(own.facts) and self.posterior is not None and (discovery or by_labels):
+            hiding = Hiding(self.graph, self._scorer, split, self.settings.seed)
+            report |= {"discovery": hiding.report()} if discovery else {}
+            judge = hiding.labelled() if by_labels else judge
         if own.has_negatives and len(own.facts):
-            report["classification"] = classification_report(self.predictor, split)
+            report["classification"] = classification_report(judge, split)
         if not report:
             raise InputError(
                 f"split {split!r} has no triples labelled false, so that ranking is all there is to measure"
@@ -102,35 +114,75 @@ class Run(Answers):
         return report
 
     @checked
-    def calibrate(self, method: str = "auto") -> dict[str, float]:
-        """Fit a calibrator on validation; return NLL there before and after, where there are labels to measure it.
+    def calibrate(
+        self, method: str = "auto", *, completeness: float | None = None, progress: Progress | None = None
+    ) -> dict[str, float]:
+        """Fit the probabilities of triples that are not in the graph, and a calibrator of labelled splits.
 
-        `auto` takes what measured best for the objective and for the labels there are (see `best_calibrator`).
-        `platt`, `isotonic`, `temperature`, `beta` and `null-logistic` need triples labelled true and false;
-        `posterior` looks at validation facts only.
+        The probabilities need validation facts only. `completeness` is the share of all true facts that the graph is
+        taken to have; by default as many are missing as were held out for validation, or fewer where the graph
+        leaves no room for so many. `method` is the calibrator of triples like the labelled ones: `auto` is what
+        measured best for the objective, where validation has labels, and none else. Returned are what was assumed
+        and, with labels, their NLL before and after.
         """
-        if method == "auto":
-            method = best_calibrator(self.graph, self.settings.objective) or "platt"
+        found: dict[str, float] = {}
+        reason = no_posterior_reason(self.graph)
+        if reason is None:
+            self.posterior = TriplePosterior.fit(
+                self._evidence, self.graph.train.facts, self.graph.valid.facts, completeness=completeness,
+                seed=self.settings.seed, progress=progress,
+            )  # fmt: skip
+            found = {"completeness": self.posterior.completeness, "missing": self.posterior.missing}
+        name = best_calibrator(self.graph, self.settings.objective) if method == "auto" else method
+        if name is None and reason is not None:
+            raise InputError(f"there is nothing to calibrate: probabilities of unknown triples: {reason}")
+        for report in self.metrics.values():  # measured with what is replaced
+            report.pop("discovery", None)
+            report.pop("classification", None)
+        return found | (self._calibrate_labelled(name) if name else {})
+
+    def _calibrate_labelled(self, method: str) -> dict[str, float]:
         valid, kind = self.graph.valid, find_calibrator(method)
         if kind.needs_labels and not (valid.has_negatives and len(valid.facts)):
             raise InputError(
-                f"calibration needs validation triples labelled true and false, and {self.graph.name} has none "
-                "labelled false. Add a fourth column of 1 and -1, or a valid_negatives file, or use posterior, which "
-                "needs facts only"
+                f"{method} needs validation triples labelled true and false, and {self.graph.name} has none labelled "
+                "false. Add a fourth column of 1 and -1, or a valid_negatives file. Probabilities of unknown triples "
+                "need facts only: calibrate without a method"
             )
         plain = Predictor(self.graph, self._scorer)
         logits = plain.logits(plain.score(valid.triples))
+        if kind is Labelled:
+            if self.posterior is None:
+                raise InputError(f"{method} corrects probabilities by labels: {self.why_no_probability()}")
+            self.calibrator = labelled_calibrator(self.graph, self.posterior, self._evidence)
+            after = self.predictor.labelled_log_odds(valid.triples)
+            before = negative_log_likelihood(logits, valid.signs)
+            return {"nll_before": before, "nll_after": negative_log_likelihood(after, valid.signs)}
         features = self._null_distribution.features(valid.triples) if issubclass(kind, FeatureCalibrator) else None
         candidates = None if kind.needs_labels else self._null_distribution.candidates_in_range(valid.facts)
         self.calibrator = fit_calibrator(method, logits, valid.signs, features, candidates)
-        for report in self.metrics.values():
-            report.pop("classification", None)  # measured with another calibrator
         if not valid.has_negatives:
             return {}
         return {
             "nll_before": negative_log_likelihood(logits, valid.signs),
-            "nll_after": negative_log_likelihood(self.predictor.triple_logits(valid.triples), valid.signs),
+            "nll_after": negative_log_likelihood(self.predictor.labelled_log_odds(valid.triples), valid.signs),
         }
+
+    @checked
+    def judge(self, triples: Any, truth: Any) -> None:
+        """Refit probabilities with unknown triples that somebody found true or false; all judged so far at once.
+
+        A few judgements move them a little, many a lot; without any, give empty lists.
+        """
+        if self.posterior is None:
+            raise InputError(f"there are no probabilities that judgements could move: {self.why_no_probability()}")
+        labels = np.asarray(truth, dtype=np.bool_)
+        if labels.ndim != 1 or len(labels) != len(triples):
+            raise InputError(f"truth is one label per triple, true or false: {len(triples)} triples, {labels.shape}")
+        plain = replace(self.posterior, judged=None)
+        self.posterior = (
+            plain.judge(self._evidence, triple_ids(self.graph, triples), labels) if len(labels) else plain
+        )
 
     @checked
     def finish(
@@ -143,12 +195,12 @@ class Run(Answers):
     ) -> dict[str, Any]:
         """Calibrate, evaluate the test split, save to a folder if one is given, and return `summary`.
 
-        `calibrate` is a method, `auto` (the one that suits the objective and the labels, if any does) or `none`. A
-        graph whose facts are streamed from disk is not ranked: that would take them all into memory.
+        `calibrate` is a method as of `calibrate`, or `none`. A graph whose facts are streamed from disk is not
+        ranked: that would take them all into memory.
         """
-        method = best_calibrator(self.graph, self.settings.objective) if calibrate == "auto" else calibrate
-        if method and method != "none":
-            self.calibrate(method)
+        wanted = best_calibrator(self.graph, self.settings.objective) if calibrate == "auto" else calibrate
+        if calibrate != "none" and (wanted or no_posterior_reason(self.graph) is None):
+            self.calibrate(calibrate)
         if evaluate and len(self.graph.test) and not isinstance(self.graph.train, StreamedSplit):
             self.evaluate("test", progress=progress)
         if folder is not None:

@@ -94,8 +94,9 @@ def _router(service: QueryService, questions: BatchQueue, work: WorkQueue) -> AP
             answers, sizes = await questions.run(service.with_coverages, question)
         else:
             answers = await questions.ask(question)
-        prior = service.prior(asked.prior)
-        return JSONResponse({"missing": missing, "prior": prior, "answers": answers, "set_sizes": sizes})
+        completeness, note = service.completeness(asked.completeness), service.predictor.note(asked.query())
+        body = {"missing": missing, "completeness": completeness, "note": note}
+        return JSONResponse(body | {"answers": answers, "set_sizes": sizes})
 
     @router.post("/predict/batch", tags=["questions"], response_model=s.BatchAnswers)
     async def predict_batch(asked: s.BatchIn) -> JSONResponse:

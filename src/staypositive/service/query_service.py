@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property, lru_cache, partial, reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from staypositive import inference
 from staypositive.errors import InputError
 from staypositive.evaluation import sigmoid
 from staypositive.graph import SPLITS
-from staypositive.inference import Query, encode_query
+from staypositive.inference import Found, Query, encode_query
 from staypositive.run import Run
 from staypositive.service import limits
 from staypositive.service import schemas as s
@@ -25,6 +25,7 @@ from staypositive.version import __version__
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Record = dict[str, Any]
+SHARES = tuple((np.linspace(1, 249, 125) / 250).tolist())  # of completeness that the explorer can move between
 MOST_KEPT = 32  # tables of score statistics that are kept for who asks again
 
 
@@ -46,8 +47,7 @@ class QueryService:
         self.index = inference.FactIndex(run.graph)
         self.search = inference.LabelSearch(run.graph.entities.labels, self.index.degrees.tolist())
         self.explainer = inference.Explainer(self.predictor, self.index)
-        statistics = partial(inference.score_statistics, self.predictor, progress=limits.stop_if_late)
-        self._statistics = lru_cache(MOST_KEPT)(statistics)
+        self._statistics = lru_cache(MOST_KEPT)(self._count)
 
     def warm(self) -> None:
         """Form what first requests would wait for."""
@@ -59,18 +59,21 @@ class QueryService:
             self.run.conformal  # noqa: B018  # formed and kept
 
     def about(self) -> s.About:
-        """What is served: graph, model, calibration, and the prior that probabilities assume."""
-        settings, calibrator = self.run.settings, self.run.calibrator
+        """What is served: graph, model, and the completeness of the graph that probabilities assume."""
+        settings = self.run.settings
+        shifts = [(share, self._shift(share)) for share in SHARES] if self.run.posterior else []
         return s.About(
             name=self.graph.name, graph=self.graph.counts(), model=settings.model, objective=settings.objective.name,
-            dim=settings.dim, calibration=calibrator.name if calibrator else None,
-            base_prior=self.predictor.base_prior, prediction_sets=self.has_sets, version=__version__,
+            dim=settings.dim, completeness=self.completeness(None), shifts=shifts,
+            no_probability=self.run.why_no_probability(), prediction_sets=self.has_sets, version=__version__,
             example=s.Triple(**self._triple(self.graph.train.facts[0].tolist())),
             limits={"top": limits.MOST_TOP, "queries": limits.MOST_QUERIES, "body_bytes": self.body_bytes},
         )  # fmt: skip
 
-    def prior(self, prior: float | None) -> float:
-        return self.predictor.base_prior if prior is None else prior
+    def completeness(self, asked: float | None) -> float | None:
+        """Return the completeness that probabilities assume, asked for or the run's; None where there are none."""
+        posterior = self.run.posterior
+        return None if posterior is None else posterior.completeness if asked is None else asked
 
     def answer_all(self, questions: Sequence[Question], whole: bool = False) -> list[Any]:
         """Answer questions, those of a kind together; the answer to one that cannot be asked is an `InputError`.
@@ -109,47 +112,62 @@ class QueryService:
             if isinstance(found, InputError):
                 found.args = (f"query {place}: {found}",)
                 raise found
-        return JSONResponse({"prior": self.prior(asked.prior), "results": results})
+        return JSONResponse({"completeness": self.completeness(asked.completeness), "results": results})
 
     def _answer_kind(self, questions: Sequence[Question]) -> list[list[Record]]:
         shared = questions[0].options
         tops = [question.options.top for question in questions]
-        found, scores = self.predictor.find(
+        found = self.predictor.find(
             [question.query for question in questions], top=max(tops), exclude_known=shared.exclude_known,
             exclude_self=shared.exclude_self, candidates=shared.candidates,
         )  # fmt: skip
-        shifts = np.array([self._shift(question.options.prior) for question in questions])
-        records = self._records(found[:, 2:], scores, shifts[found[:, 0]], found[:, 1] + 1)
-        counts = np.bincount(found[:, 0], minlength=len(questions)).tolist()
+        shifts = np.array([self._shift(question.options.completeness) for question in questions])
+        records = self._records(found, shifts[found.rows[:, 0]])
+        counts = np.bincount(found.rows[:, 0], minlength=len(questions)).tolist()
         rest = iter(records)
         return [list(islice(rest, count))[:top] for count, top in zip(counts, tops, strict=True)]
 
-    def _shift(self, prior: float | None) -> float:
-        """Return what another prior adds to log-odds."""
-        return float(self.predictor.at_prior(np.zeros(1), prior)[0])
+    def _shift(self, completeness: float | None) -> float:
+        """Return what another completeness adds to log-odds; the order of answers is the same at any."""
+        posterior = self.run.posterior
+        if posterior is None or completeness is None:
+            return 0.0
+        return posterior.assuming(completeness).offset - posterior.offset
 
     def _triple(self, ids: Sequence[int]) -> Record:
         entities, (head, relation, tail) = self.graph.entities, ids
         return {"head": entities[head], "relation": self.graph.relations[relation], "tail": entities[tail]}
 
-    def _records(self, triples: Ints, scores: Floats, shift: Floats | float, ranks: Ints | None = None) -> list[Any]:
-        """Return triples by label with all that the model says of them, in the order given; `ranks` are 1, 2, ..."""
-        log_odds = self.predictor.triple_logits(triples, scores) + shift
-        ranks = np.arange(1, len(triples) + 1) if ranks is None else ranks
-        columns = triples, ranks, sigmoid(log_odds), log_odds, scores, self.predictor.is_known(triples)
-        names = "rank", "probability", "log_odds", "score", "known", "entry_coverage"
+    def _records(self, found: Found, shift: Floats | float) -> list[Any]:
+        """Return answers by label with all that the model says of them, in the order given."""
+        triples, log_odds = found.rows[:, 2:], found.log_odds + shift
+        columns = (
+            triples,
+            found.rows[:, 1] + 1,
+            log_odds,
+            sigmoid(log_odds),
+            found.scores,
+            self.predictor.is_known(triples),
+        )
+        fitted = self.run.posterior is not None
         return [
-            {**self._triple(ids), **dict(zip(names, (*row, None), strict=True))}
-            for ids, *row in zip(*(column.tolist() for column in columns), strict=True)
+            {
+                **self._triple(ids),
+                "rank": rank,
+                "probability": chance if fitted and not known else None,
+                "log_odds": odds if fitted else None,
+                "score": score,
+                "known": known,
+                "entry_coverage": None,
+            }
+            for ids, rank, odds, chance, score, known in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
     def score(self, asked: s.ScoreIn) -> s.Triples:
         """Judge whole triples: probability, log-odds, score, and whether each is known."""
-        queries = [Query(one.head, one.relation, one.tail) for one in asked.triples]
-        ids = np.array([encode_query(query, self.graph) for query in queries], dtype=np.int64)
-        ones = np.ones(len(ids), dtype=np.int64)
-        triples = self._records(ids, self.predictor.score(ids), self._shift(asked.prior), ones)
-        return s.Triples(prior=self.prior(asked.prior), triples=triples)
+        found = self.predictor.find([Query(one.head, one.relation, one.tail) for one in asked.triples])
+        triples = self._records(found, self._shift(asked.completeness))
+        return s.Triples(completeness=self.completeness(asked.completeness), triples=triples)
 
     def explain(self, asked: s.ExplainIn) -> s.Explanation:
         """The training facts that support a triple most.
@@ -191,15 +209,15 @@ class QueryService:
         """Give new answers of (h, r, ?) or (?, r, t) that hold the true one with the probability `coverage`."""
         query = asked.query()
         entries = self._entries(query, asked.per_relation)
-        found, scores = self.predictor.find([query], top=len(entries), exclude_known=True)
-        entered = entries[found[:, 2 if query.missing == "head" else 4]]
+        found = self.predictor.find([query], top=len(entries), exclude_known=True)
+        entered = entries[found.rows[:, 2 if query.missing == "head" else 4]]
         inside = np.flatnonzero(entered < asked.coverage)
         best = inside[: asked.top]
-        answers = self._records(found[best, 2:], scores[best], self._shift(asked.prior))
+        answers = self._records(found.select(best), self._shift(asked.completeness))
         for answer, entry in zip(answers, entered[best].tolist(), strict=True):
             answer["entry_coverage"] = entry
-        prior = self.prior(asked.prior)
-        return s.PredictionSet(coverage=asked.coverage, prior=prior, size=len(inside), answers=answers)
+        completeness = self.completeness(asked.completeness)
+        return s.PredictionSet(coverage=asked.coverage, completeness=completeness, size=len(inside), answers=answers)
 
     def entities(self, search: s.Search = "", top: s.Top = 10) -> s.Entities:
         """Find entities by what is typed of their labels; without a text, the best connected ones."""
@@ -242,30 +260,31 @@ class QueryService:
         found = [s.Relation(relation=r, facts=n, heads=len(h), tails=len(t)) for r, n, h, t in rows]
         return s.Relations(relations=found)
 
-    def stats(
-        self, threshold: s.Probability = 0.5, prior: s.Prior = None, samples: s.Samples = 10_000
-    ) -> s.ScoreStatistics:
-        """Mean and standard deviation of all |E|² scores of each relation, exactly; how many are likely."""
-        drawn, most = samples * len(self.graph.relations), limits.MOST_SCORED
-        if drawn > most:
-            raise InputError(f"samples × relations is at most {most:,}, got {drawn:,}; ask for fewer samples")
-        rows = _rows(self._statistics(threshold=threshold, prior=prior, samples=samples))
-        return s.ScoreStatistics(threshold=threshold, prior=self.prior(prior), samples=samples, rows=rows)
+    def stats(self, threshold: s.Probability = 0.5, completeness: s.Completeness = None) -> s.ScoreStatistics:
+        """Mean and standard deviation of all |E|² scores of each relation, exactly; how many new facts to expect."""
+        rows = self._statistics(threshold, completeness)
+        return s.ScoreStatistics(threshold=threshold, completeness=self.completeness(completeness), rows=rows)
+
+    def _count(self, threshold: float, completeness: float | None) -> Any:
+        return _rows(inference.score_statistics(self.predictor.assuming(completeness), threshold=threshold))
 
     def discover(self, asked: s.DiscoverIn) -> s.Triples:
-        """New triples of some relations that reach a probability, most likely first."""
+        """New triples of some relations that reach a probability, most likely first; by score where there is none."""
         wanted = dict.fromkeys(self.graph.relations.id(name) for name in asked.relations)
         relations, most = self._relations.relations, limits.MOST_PAIRS
         pairs = sum(relations[i].heads * relations[i].tails for i in wanted)
         if pairs > most:
             raise InputError(f"that is {pairs:,} pairs, and {most:,} are the most; ask for fewer relations")
+        least = asked.min_probability if self.run.posterior else None
         found = inference.discover(
-            self.predictor, min_probability=asked.min_probability, prior=asked.prior, relations=wanted,
-            most=asked.top, progress=limits.stop_if_late,
+            self.predictor.assuming(asked.completeness), min_probability=least, relations=wanted, most=asked.top,
+            progress=limits.stop_if_late,
         )  # fmt: skip
         best = reduce(lambda before, now: before.merged(now, most=asked.top), found, inference.Discovery.nothing(-1))
-        triples = self._records(best.triples, best.scores, self._shift(asked.prior))
-        return s.Triples(prior=self.prior(asked.prior), triples=triples)
+        ranks = np.arange(len(best.triples))
+        rows = np.column_stack([np.zeros_like(ranks), ranks, best.triples])
+        triples = self._records(Found(rows, best.scores, best.logits), 0.0)
+        return s.Triples(completeness=self.completeness(asked.completeness), triples=triples)
 
 
 def _rows(frame: Any) -> Any:

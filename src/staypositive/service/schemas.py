@@ -14,11 +14,11 @@ Label = Annotated[str, StringConstraints(min_length=1, max_length=limits.MOST_LA
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Top = Annotated[int, Field(ge=1, le=limits.MOST_TOP)]
 Neighbours = Annotated[int, Field(ge=1, le=limits.MOST_NEIGHBOURS)]
-Samples = Annotated[int, Field(ge=1, le=limits.MOST_SAMPLES)]
 Labels = Annotated[tuple[Label, ...], Field(min_length=1, max_length=limits.MOST_CANDIDATES)]
 EntityName = Annotated[str, Parameter(min_length=1, max_length=limits.MOST_LABEL, description="Label of an entity.")]
 Search = Annotated[str, Parameter(max_length=limits.MOST_LABEL, description="What labels should hold.")]
-Prior = Annotated[float | None, Parameter(gt=0, lt=1, description="Share of true triples to assume.")]
+COMPLETENESS = "Share of all true facts that the graph is taken to have; null: the run's."
+Completeness = Annotated[float | None, Parameter(gt=0, lt=1, description=COMPLETENESS)]
 
 
 class Request(BaseModel):
@@ -42,11 +42,11 @@ class TripleIn(Request):
     tail: Label
 
 
-class WithPrior(Request):
-    prior: Probability | None = Field(default=None, description="Share of true triples to assume; null: the run's.")
+class WithCompleteness(Request):
+    completeness: Probability | None = Field(default=None, description=COMPLETENESS)
 
 
-class Options(WithPrior):
+class Options(WithCompleteness):
     """How queries are answered."""
 
     top: Top = 10
@@ -74,11 +74,11 @@ class BatchIn(Options):
         return self
 
 
-class ScoreIn(WithPrior):
+class ScoreIn(WithCompleteness):
     triples: Annotated[tuple[TripleIn, ...], Field(min_length=1, max_length=limits.MOST_QUERIES)]
 
 
-class PredictionSetIn(WithPrior, QueryIn):
+class PredictionSetIn(WithCompleteness, QueryIn):
     coverage: Probability = Field(default=0.9, description="How often the set should hold the true, unknown answer.")
     per_relation: bool = Field(default=True, description="Use the relation's own held-out facts if they are enough.")
     top: Top = Field(default=limits.MOST_TOP, description="Answers listed; `size` counts them all.")
@@ -88,9 +88,9 @@ class ExplainIn(TripleIn):
     top: Annotated[int, Field(ge=1, le=limits.MOST_SUPPORT)] = 10
 
 
-class DiscoverIn(WithPrior):
+class DiscoverIn(WithCompleteness):
     relations: Annotated[tuple[Label, ...], Field(min_length=1, max_length=limits.MOST_RELATIONS)]
-    min_probability: Probability = 0.9
+    min_probability: Probability = 0.5
     top: Top = 100
 
 
@@ -104,34 +104,35 @@ class Answer(Triple):
     """A triple with what the model says of it."""
 
     rank: int
-    probability: float
-    log_odds: float = Field(description="Of the probability. Another prior adds logit(new) − logit(old).")
+    probability: float | None = Field(description="That it is true; null for known facts, and where none was fitted.")
+    log_odds: float | None = Field(description="That it is true, known or not; answers are ordered by it.")
     score: float
     known: bool = Field(description="Whether it is a fact of some split.")
     entry_coverage: float | None = Field(default=None, description="Sets of a coverage above this hold the answer.")
 
 
-class AtPrior(BaseModel):
-    prior: float = Field(description="The share of true triples that the probabilities assume.")
+class Assuming(BaseModel):
+    completeness: float | None = Field(description="The share of all true facts that the graph is taken to have.")
 
 
-class Answers(AtPrior):
+class Answers(Assuming):
     missing: Literal["head", "relation", "tail", ""]
     answers: list[Answer]
+    note: str | None = Field(default=None, description="What is odd about the question.")
     set_sizes: list[int] | None = Field(default=None, description="New answers in sets of coverage 1%, 2%, … 99%.")
 
 
-class BatchAnswers(AtPrior):
+class BatchAnswers(Assuming):
     results: list[list[Answer]] = Field(description="The answers of each question, in the order asked.")
 
 
-class PredictionSet(AtPrior):
+class PredictionSet(Assuming):
     coverage: float
     size: int
     answers: list[Answer]
 
 
-class Triples(AtPrior):
+class Triples(Assuming):
     triples: list[Answer]
 
 
@@ -196,18 +197,16 @@ class RelationStatistics(BaseModel):
 
     relation: str
     facts: int
-    triples: int
     mean: float
     std: float
-    normal: float | None = Field(default=None, description="Likely if scores were normal; not with all calibrators.")
-    sampled: float
-    low: float
-    high: float
+    new_facts: float | None = Field(default=None, description="True triples that the graph lacks.")
+    new_error: float | None = Field(default=None, description="Standard error of `new_facts`.")
+    likely: float | None = Field(default=None, description="Unknown triples that reach the threshold.")
+    likely_facts: float | None = Field(default=None, description="True ones among these.")
 
 
-class ScoreStatistics(AtPrior):
+class ScoreStatistics(Assuming):
     threshold: float
-    samples: int
     rows: list[RelationStatistics] = Field(description="One per relation, and one for all.")
 
 
@@ -219,8 +218,9 @@ class About(BaseModel):
     model: str
     objective: str
     dim: int
-    calibration: str | None
-    base_prior: float
+    completeness: float | None = Field(description="The share of all true facts that the graph is taken to have.")
+    shifts: list[tuple[float, float]] = Field(description="Completeness, and what it adds to log-odds.")
+    no_probability: str | None = Field(description="Why there are scores alone.")
     prediction_sets: bool = Field(description="Whether there are held-out facts enough for prediction sets.")
     version: str
     example: Triple = Field(description="A fact of the graph, to begin with.")

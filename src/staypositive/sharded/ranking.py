@@ -16,7 +16,7 @@ from torch import Tensor
 
 from staypositive.evaluation import DEFAULT_MEMORY, RankingTask, Ranks, count_ranks, rank_drawn
 from staypositive.graph import KnowledgeGraph
-from staypositive.inference import Discovery, Predictor, is_new, likely_by_score, pairs_of
+from staypositive.inference import Discovery, Predictor, new_by_score, pairs_of, require_probability
 from staypositive.inference.discovery import PIECE
 from staypositive.models import BilinearModel, Scorer, evaluating
 from staypositive.training import RowExchange, Share, World
@@ -111,19 +111,22 @@ def discover_sharded(
     graph: KnowledgeGraph,
     model: BilinearModel,
     *,
-    min_probability: float = 0.9,
-    prior: float | None = None,
+    min_probability: float | None = None,
     relations: Iterable[int] | None = None,
-    all_pairs: bool = False,
     most: int | None = None,
     piece: int = PIECE,
     progress: Callable[[int], Any] | None = None,
 ) -> Iterator[Discovery]:
-    """Yield what `inference.discover` does, to process 0, for each relation in turn; to the others, nothing found."""
+    """Yield what `inference.discover` does, to process 0, for each relation in turn; to the others, nothing found.
+
+    A run in shards has no probabilities: these are the best triples by score.
+    """
     predictor = Predictor(graph, Scorer(model, exact=True))
+    require_probability(predictor, min_probability, most)
+    assert most is not None
     scorer = predictor.scorer
     for relation in range(len(graph.relations)) if relations is None else relations:
-        heads, tails, loops = pairs_of(graph, relation, all_pairs, world.device)
+        heads, tails, loops = pairs_of(graph, relation, world.device)
         mine, places_of_own = world.own(tails)
         own = tails[mine]
         best = Discovery.nothing(relation)
@@ -131,17 +134,13 @@ def discover_sharded(
             with evaluating(model):
                 queries = ask_everywhere(world, scorer, part, torch.full_like(part, relation), True)
                 scores = queries @ scorer.entity_rows[places_of_own].T
-            logits, points, places = likely_by_score(predictor, scores, min_probability, prior)
-            rows, columns = np.divmod(places, max(1, len(own)))
-            ids = part.cpu().numpy()[rows], np.full(len(rows), relation), own.cpu().numpy()[columns]
-            found = Discovery(relation, np.column_stack(ids), points, logits)
-            best = best.merged(found.select(is_new(predictor, found.triples, loops)), most=most)
+            best = best.merged(new_by_score(predictor, scores, part, relation, own, loops, most), most=most)
         yield _of_all(world, best, most)
         if progress is not None:
             progress(1)
 
 
-def _of_all(world: World, own: Discovery, most: int | None) -> Discovery:
+def _of_all(world: World, own: Discovery, most: int) -> Discovery:
     """Return the best of all processes' to process 0."""
     parts = (
         world.to_first("discovery", torch.from_numpy(part).to(world.device)).cpu().numpy()

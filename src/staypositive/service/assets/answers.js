@@ -1,14 +1,14 @@
-// The list of answers: bars that follow the prior, marks that follow the coverage, and what supports each.
+// The list of answers: bars that follow the completeness, marks that follow the coverage, and what supports each.
 import { post } from "./api.js";
 import { $, bar, count, el, percent } from "./dom.js";
-import { atPrior } from "./odds.js";
+import { shiftOf, sigmoid } from "./odds.js";
 
 const MEANING = "Support: how far a small training step that raises the fact's score would raise this answer's, " +
   "through the rows both share (the product of their gradients); 1 is what a step on the answer itself would do.";
 
 export class Answers {
-  constructor(base, visit) {
-    this.base = base;
+  constructor(shifts, visit) {
+    this.shifts = shifts;
     this.visit = visit;
     this.rows = [];
   }
@@ -17,9 +17,9 @@ export class Answers {
     const reply = await post("predict", { ...question, ...options, coverages: true }, signal);
     this.missing = reply.missing;
     this.sizes = reply.set_sizes;
-    // Best scores first is how they come; a calibrator that looks at both sides may see it otherwise.
-    this.rows = reply.answers.sort((a, b) => b.log_odds - a.log_odds).map((answer, place) => this.row(answer, place + 1));
+    this.rows = reply.answers.map((answer, place) => this.row(answer, place + 1));
     $("answers").replaceChildren(...this.rows.map((row) => row.item));
+    $("question-note").textContent = reply.note ? `${reply.note[0].toUpperCase()}${reply.note.slice(1)}.` : "";
     return reply.answers.length;
   }
 
@@ -36,12 +36,13 @@ export class Answers {
     return { answer, item, chance, inner: track.firstChild };
   }
 
-  // At once, without the server: log-odds at the run's prior are at hand.
-  show(prior, coverage) {
+  // At once, without the server: log-odds at the run's completeness are at hand. Known facts have no probability.
+  show(completeness, coverage) {
+    const shift = completeness === null ? 0 : shiftOf(completeness, this.shifts);
     for (const { answer, item, chance, inner } of this.rows) {
-      const now = atPrior(answer.log_odds, prior, this.base);
-      chance.textContent = percent(now);
-      inner.style.transform = `scaleX(${now})`;
+      const now = answer.known || answer.log_odds === null ? null : sigmoid(answer.log_odds + shift);
+      chance.textContent = now !== null ? percent(now) : answer.known ? "" : answer.score.toFixed(3);
+      inner.style.transform = `scaleX(${now ?? 0})`;
       item.classList.toggle("inset", answer.entry_coverage !== null && coverage / 100 > answer.entry_coverage);
     }
     const size = this.sizes?.[coverage - 1];

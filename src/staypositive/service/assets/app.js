@@ -3,7 +3,6 @@ import { get } from "./api.js";
 import { Answers } from "./answers.js";
 import { combobox } from "./combobox.js";
 import { $, count, el, percent } from "./dom.js";
-import { logit, sigmoid } from "./odds.js";
 import { showEntity } from "./panel.js";
 import { showStats } from "./stats.js";
 
@@ -15,11 +14,11 @@ let about, relations, answers, state = {}, shown = PAGE, asking = null, looking 
 
 function readHash() {
   const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-  const prior = Number(given.prior), coverage = Number(given.coverage);
+  const completeness = Number(given.completeness), coverage = Number(given.coverage);
   return {
     head: given.head ?? "", relation: given.relation ?? "", tail: given.tail ?? "",
     open: PARTS.includes(given.open) ? given.open : "tail", entity: given.entity ?? "",
-    prior: prior > 0 && prior < 1 ? prior : null, // null: the asked relation's own share
+    completeness: completeness > 0 && completeness < 1 ? completeness : null, // null: the run's
     coverage: Number.isInteger(coverage) && coverage >= 1 && coverage <= 99 ? coverage : 90,
     newOnly: given.new === "1", inRange: given.range === "1",
   };
@@ -27,7 +26,7 @@ function readHash() {
 
 function hashOf(next) {
   const kept = { open: next.open, head: next.head, relation: next.relation, tail: next.tail, entity: next.entity };
-  if (next.prior !== null) kept.prior = String(next.prior);
+  if (next.completeness !== null) kept.completeness = String(next.completeness);
   if (next.coverage !== 90) kept.coverage = String(next.coverage);
   if (next.newOnly) kept.new = "1";
   if (next.inRange) kept.range = "1";
@@ -59,25 +58,21 @@ function render() {
   if (entity && entity !== entityShown) lookAt(entity);
 }
 
-// Of the pairs of a relation's heads and tails, the share that is known to be true.
-function ownPrior() {
-  const own = state.open === "relation" ? null : relations.get(state.relation);
-  return own && own.heads * own.tails > own.facts ? Number((own.facts / (own.heads * own.tails)).toPrecision(4)) : about.base_prior;
-}
-
-const priorNow = () => state.prior ?? ownPrior();
+const assumed = () => state.completeness ?? about.completeness;
 
 function showDials() {
-  const prior = priorNow();
-  if (document.activeElement !== $("prior")) $("prior").value = logit(prior);
-  $("prior-value").textContent = percent(prior);
-  $("prior").setAttribute("aria-valuetext", percent(prior));
-  $("prior-auto").textContent = `${percent(ownPrior())}, as among this relation's pairs`;
-  $("prior-auto").hidden = state.open === "relation";
-  $("prior-base").textContent = `${percent(about.base_prior)}, as calibrated`;
+  const completeness = assumed();
+  $("completeness").disabled = completeness === null;
+  if (completeness !== null) {
+    if (document.activeElement !== $("completeness")) $("completeness").value = completeness;
+    $("completeness-value").textContent = percent(completeness);
+    $("completeness").setAttribute("aria-valuetext", percent(completeness));
+    $("completeness-run").textContent = `back to ${percent(about.completeness)}`;
+    $("completeness-run").hidden = state.completeness === null;
+  }
   $("coverage-value").textContent = `${state.coverage}%`;
   $("coverage").setAttribute("aria-valuetext", `${state.coverage} percent`);
-  answers.show(prior, state.coverage);
+  answers.show(completeness, state.coverage);
 }
 
 async function ask() {
@@ -87,7 +82,7 @@ async function ask() {
   const gap = PARTS.find((part) => part !== state.open && !state[part]);
   $("answers-title").textContent = PARTS.map((part) => (part === state.open ? "?" : state[part] || "…")).join("  ");
   document.title = `${$("answers-title").textContent} · staypositive`;
-  if (gap) { $("answers").replaceChildren(); $("more").hidden = true; $("answers-note").textContent = `Choose a ${gap}.`; answers.rows = []; answers.sizes = null; return showDials(); }
+  if (gap) { $("answers").replaceChildren(); $("question-note").textContent = ""; $("more").hidden = true; $("answers-note").textContent = `Choose a ${gap}.`; answers.rows = []; answers.sizes = null; return showDials(); }
   $("answers-card").setAttribute("aria-busy", "true");
   $("answers").classList.add("busy");
   try {
@@ -148,7 +143,7 @@ function openPart(open) {
   go(change);
 }
 
-const recount = () => { if ($("stats").open) showStats(priorNow(), answers); };
+const recount = () => { if ($("stats").open) showStats(state.completeness, answers); };
 
 let later = 0;
 function dial(change) {
@@ -165,10 +160,9 @@ function wire() {
   for (const radio of document.querySelectorAll("input[name=open]")) radio.addEventListener("change", () => openPart(radio.value));
   $("new-only").addEventListener("change", (event) => go({ newOnly: event.target.checked }));
   $("in-range").addEventListener("change", (event) => go({ inRange: event.target.checked }));
-  $("prior").addEventListener("input", (event) => dial({ prior: Number(sigmoid(Number(event.target.value)).toPrecision(4)) }));
-  $("prior").addEventListener("change", recount);
-  $("prior-auto").addEventListener("click", () => { dial({ prior: null }); recount(); });
-  $("prior-base").addEventListener("click", () => { dial({ prior: about.base_prior }); recount(); });
+  $("completeness").addEventListener("input", (event) => dial({ completeness: Number(event.target.value) }));
+  $("completeness").addEventListener("change", recount);
+  $("completeness-run").addEventListener("click", () => { dial({ completeness: null }); recount(); });
   $("coverage").addEventListener("input", (event) => dial({ coverage: Number(event.target.value) }));
   $("stats").addEventListener("toggle", recount);
   $("more").addEventListener("click", () => { shown = Math.min(about.limits.top, shown * 3); ask(); });
@@ -198,8 +192,9 @@ async function start() {
   } catch (error) {
     return complain(error);
   }
-  answers = new Answers(about.base_prior, visit);
+  answers = new Answers(about.shifts, visit);
   $("about").textContent = `${about.name}: ${count(about.graph.entities)} entities, ${count(about.graph.relations)} relations · ${about.model}, ${about.objective}`;
+  if (about.no_probability) $("completeness-note").textContent = `These are scores, without probabilities: ${about.no_probability}.`;
   wire();
   if (location.hash.length > 1) return render();
   history.replaceState(null, "", hashOf({ ...readHash(), head: about.example.head, relation: about.example.relation, entity: about.example.head }));

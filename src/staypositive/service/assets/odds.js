@@ -1,5 +1,10 @@
-// Probabilities at another prior, as the library's `at_prior` has them: log-odds + logit(new) − logit(base).
+// Probabilities at another completeness: the server says what each adds to log-odds, and between two it is a line.
 
-export const logit = (chance) => Math.log(chance) - Math.log1p(-chance);
 export const sigmoid = (odds) => (odds >= 0 ? 1 / (1 + Math.exp(-odds)) : Math.exp(odds) / (1 + Math.exp(odds)));
-export const atPrior = (odds, prior, base) => sigmoid(odds + logit(prior) - logit(base));
+
+export function shiftOf(completeness, shifts) {
+  const above = shifts.findIndex(([share]) => share >= completeness);
+  if (above <= 0) return shifts.at(above)?.[1] ?? 0; // beyond the ends, or no probabilities at all
+  const [[low, from], [high, to]] = shifts.slice(above - 1, above + 1);
+  return from + ((to - from) * (completeness - low)) / (high - low);
+}

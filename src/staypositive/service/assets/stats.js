@@ -1,32 +1,35 @@
-// Every possible triple of each relation: exact mean and standard deviation, how many are likely, and the likeliest new ones.
+// Every possible triple of each relation: exact mean and standard deviation, new facts to expect, and the likeliest ones.
 import { get, post } from "./api.js";
 import { $, count, el, percent, svg } from "./dom.js";
 
-export async function showStats(prior, answers) {
+export async function showStats(completeness, answers) {
   const body = $("stats-body");
   try {
-    const { rows, threshold } = await get("stats", { prior, threshold: 0.5 });
+    const { rows, threshold, completeness: assumed } = await get("stats", { ...(completeness === null ? {} : { completeness }), threshold: 0.5 });
     const own = rows.filter((row) => row.relation !== "(all)");
     const low = Math.min(0, ...own.map((row) => row.mean - 2 * row.std));
     const high = Math.max(0, ...own.map((row) => row.mean + 2 * row.std));
     const found = el("div", { role: "status" });
-    const header = ["relation", "facts", "all its scores: mean ± standard deviation", `likely (≥ ${percent(threshold)})`, "95% interval", ""];
+    const header = ["relation", "facts", "all its scores: mean ± standard deviation", "new facts to expect, ±", `likely (≥ ${percent(threshold)})`, ""];
     body.replaceChildren(
-      el("p", { class: "quiet" }, `Each relation has ${count(own[0].triples)} possible triples. Means and standard deviations are exact; how many ` +
-        `are likely at a prior of ${percent(prior)} is estimated from a sample.`),
+      el("p", { class: "quiet" }, "Means and standard deviations of all scores are exact. New facts are true triples that the graph lacks" +
+        (assumed === null ? ": there are no probabilities to count them by." : `, if it has ${percent(assumed)} of all true facts.`)),
       el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...header.map((text) => el("th", { scope: "col" }, text)))),
-        el("tbody", {}, ...own.map((row) => line(row, low, high, prior, found, answers))))), found);
+        el("tbody", {}, ...own.map((row) => line(row, low, high, completeness, found, answers))))), found);
   } catch (error) {
     body.replaceChildren(el("p", { class: "quiet" }, error.message));
   }
 }
 
-function line(row, low, high, prior, found, answers) {
+function line(row, low, high, completeness, found, answers) {
   const discover = el("button", { type: "button", class: "link", "aria-label": `New facts of ${row.relation}` }, "new facts");
-  discover.addEventListener("click", () => showNew(row.relation, prior, found, answers));
+  discover.addEventListener("click", () => showNew(row.relation, completeness, found, answers));
   return el("tr", {}, el("td", {}, row.relation), el("td", {}, count(row.facts)), el("td", {}, glyph(row, low, high)),
-    el("td", {}, count(row.sampled)), el("td", { class: "quiet" }, `${count(row.low)} – ${count(row.high)}`), el("td", {}, discover));
+    el("td", {}, row.new_facts === null ? "–" : `${tenths(row.new_facts)} ± ${tenths(row.new_error)}`),
+    el("td", {}, row.likely === null ? "–" : tenths(row.likely)), el("td", {}, discover));
 }
+
+const tenths = (number) => (number < 10 ? number.toFixed(1) : count(Math.round(number)));
 
 function glyph({ mean, std }, low, high) {
   const at = (score) => 4 + (172 * (score - low)) / (high - low || 1);
@@ -36,13 +39,13 @@ function glyph({ mean, std }, low, high) {
     svg("line", { x1: at(mean - std), x2: at(mean + std), y1: 8, y2: 8 }), svg("circle", { cx: at(mean), cy: 8, r: 3.5 }));
 }
 
-async function showNew(relation, prior, found, answers) {
+async function showNew(relation, completeness, found, answers) {
   found.replaceChildren(el("p", { class: "quiet" }, "Looking …"));
   try {
-    const { triples } = await post("discover", { relations: [relation], prior, min_probability: 0.05, top: 10 });
-    const list = triples.map((triple) => el("li", {}, answers.sentence(triple), el("span", { class: "number" }, percent(triple.probability))));
+    const { triples } = await post("discover", { relations: [relation], completeness, min_probability: 0.01, top: 10 });
+    const list = triples.map((triple) => el("li", {}, answers.sentence(triple), el("span", { class: "number" }, triple.probability === null ? "" : percent(triple.probability))));
     found.replaceChildren(el("h3", {}, `Likeliest new facts: ${relation}`), list.length ? el("ol", { class: "found" }, ...list)
-      : el("p", { class: "quiet" }, "None reaches 5% at this prior."));
+      : el("p", { class: "quiet" }, "None reaches 1% at this completeness."));
   } catch (error) {
     found.replaceChildren(el("p", { class: "quiet" }, error.message));
   }
