@@ -21,7 +21,6 @@ from experiments.quality import (
     lighter_state,
     pykeen_training,
     second_moment,
-    statistics_check,
 )
 from experiments.speed import bench, busy, by_hand, fit_costs, gpu, large, service, sharded
 from experiments.tables import command as tables
@@ -47,8 +46,7 @@ PANELS: dict[str, list[Callable[..., None]]] = {
     "Quality": [
         discovery.discovery, discovery.labels, discovery.completeness,
         defaults.defaults, first_runs.first_runs, second_moment.second_moment, engines_agree.engines_agree,
-        lighter_state.lighter_state, gram_interval.gram_interval, als.als, statistics_check.statistics_check,
-        pykeen_training.pykeen_training,
+        lighter_state.lighter_state, gram_interval.gram_interval, als.als, pykeen_training.pykeen_training,
     ],
     "Sharded training": [sharded.sharded],
     "Failures": [kills.kills, soak.soak],

@@ -170,25 +170,6 @@ def conformal(rows: Rows) -> str:
     return markdown(["", "held", "95% of chance", "mean size", "median", "source"], lines)
 
 
-def score_statistics(rows: Rows) -> str:
-    """How many triples reach a probability: counted, and by both estimates."""
-    own: dict[tuple[str, str], dict[str, float]] = {}
-    for row in rows:
-        if row["experiment"] == "census":
-            own.setdefault((row["dataset"], row["setting"]), {})[row["metric"]] = float(row["value"])
-    lines = []
-    for (dataset, setting), found in own.items():
-        errors = [f"{found[f'{way}_median_error']:.1%}" for way in ("sampled", "normal")]
-        lines.append(
-            [f"{dataset}, {setting}", f"{found['exact']:,.0f}",
-             f"{found['sampled']:,.0f} ({found['low']:,.0f} to {found['high']:,.0f})", f"{found['normal']:,.0f}",
-             f"{found['intervals_that_hold']:.1%}", *errors]
-        )  # fmt: skip
-    header = ["", "counted", "sampled, 95% interval", "normal", "relations' intervals that hold the count",
-              "median error, sampled", "median error, normal"]  # fmt: skip
-    return markdown(header, lines)
-
-
 def recommender(rows: Rows) -> str:
     """How well each ranks held-out likes."""
     own: dict[str, dict[str, float]] = {}

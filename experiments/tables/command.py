@@ -67,7 +67,6 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "als": beyond_paper.als,
     "conformal": beyond_paper.conformal,
     "conformal-joined": beyond_paper.conformal_joined,
-    "census": beyond_paper.score_statistics,
     "defaults": beyond_paper.defaults,
     "discovery": discovery.discovery,
     "discovery-bins": discovery.bins,
