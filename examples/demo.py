@@ -1,4 +1,4 @@
-"""A few minutes with staypositive: train on the embedded graph of the world, and judge the answers by eye.
+"""Two minutes with staypositive: train on the embedded graph of the world, and judge the answers by eye.
 
 Run it with `make demo`, or `python examples/demo.py`.
 """
@@ -12,48 +12,63 @@ import staypositive as sp
 from staypositive.cli.console import Console, evaluation_tables
 
 QUESTIONS = (
-    ("Germany", "borders", 12),
+    ("Germany", "borders", 11),
     ("Slovenia", "has_currency", 3),
     ("Ecuador", "in_continent", 3),
-    ("Colombia", "speaks", 3),
+    ("Colombia", "speaks", 4),
 )
+WHAT_IF = 0.95
 FOLDER = Path("runs") / "demo"
 
 
 def where(graph: sp.KnowledgeGraph, head: str, relation: str, tail: str) -> str:
-    """Say which split states a triple: train (seen), valid or test (held out), or none."""
+    """Say where a triple is known from: train (seen), valid or test (held out from training), or nowhere."""
     triple = [graph.entities.id(head), graph.relations.id(relation), graph.entities.id(tail)]
-    for name, said in (("train", "seen in training"), ("valid", "held out, true"), ("test", "held out, true")):
+    for name, said in (("train", "yes"), ("valid", "yes, held out"), ("test", "yes, held out")):
         if (graph.split(name).facts == triple).all(1).any():
             return said
-    return ""
+    return "no"
+
+
+def ask(console: Console, run: sp.Run, head: str, relation: str, top: int) -> None:
+    """Show the best answers: which are known, and how likely the others are, at two shares of missing facts."""
+    options = {"head": head, "relation": relation, "top": top, "exclude_self": True}
+    answers, likelier = run.predict(**options), run.predict(**options, completeness=WHAT_IF)
+    rows = [
+        [tail, where(run.graph, head, relation, tail), *stated]
+        for tail, *stated in zip(
+            answers["tail"], answers["probability"].tolist(), likelier["probability"].tolist(), strict=True
+        )
+    ]
+    share = f"{answers.attrs['completeness']:.2%}"
+    header = ["answer", "in the graph", f"probability at {share} complete", f"at {WHAT_IF:.0%} complete"]
+    console.table(f"({head}, {relation}, ?)", header, rows)
 
 
 def main() -> None:
-    """Load, train, measure, calibrate, measure again, ask."""
+    """Load, train, fit the probabilities, measure, ask."""
     logging.basicConfig(level=logging.WARNING)
     console = Console()
     graph = sp.load_graph("geo")
-    console.say(f"geo: {len(graph.entities):,} places, languages and currencies; {len(graph.train):,} facts.")
-    run = sp.fit(graph, model="simple", dim=100, epochs=300, learning_rate=0.5, validate_every=25, progress=True)
+    console.say(f"geo: {len(graph.entities):,} places, languages and currencies; {len(graph.train):,} facts")
+    run = sp.fit(graph, progress=True)
     seconds = sum(record.seconds for record in run.history)
-    console.say(f"trained {len(run.history)} epochs in {seconds:.0f} s without drawing a negative")
-    run.calibrate("platt")
-    report = run.evaluate("test")
-    evaluation_tables(console, "test", report)
-    for head, relation, top in QUESTIONS:
-        answers = run.predict(head=head, relation=relation, top=top, candidates="range")
-        rows = [
-            [tail, probability, where(graph, head, relation, tail)]
-            for tail, probability in zip(answers["tail"], answers["probability"].tolist(), strict=True)
-        ]
-        console.table(f"({head}, {relation}, ?)", ["answer", "probability", "in the graph"], rows)
+    console.say(f"trained {len(run.history)} epochs in {seconds:.0f} s, without drawing a negative")
+    console.say("fitting probabilities to the validation facts, then again with the test facts hidden ...")
+    found = run.calibrate()
+    evaluation_tables(console, "test", run.evaluate("test"))
+    console.say(
+        f"geo is nearly complete: {found['completeness']:.2%} as far as its facts tell, and little else is likely.",
+        f"At {WHAT_IF:.0%}: what if one true fact in twenty were missing?",
+    )
+    for question in QUESTIONS:
+        ask(console, run, *question)
     run.save(FOLDER)
     for line in (
         f"The run is in {FOLDER}. Try next (after `source .venv/bin/activate`):",
-        f"  staypositive predict {FOLDER} --head Japan --relation borders --candidates range",
-        f"  staypositive predict {FOLDER} --relation speaks --tail French --exclude-known --candidates range",
-        f"  staypositive predict {FOLDER} --similar Norway",
+        f"  staypositive predict {FOLDER} --head Japan --relation borders",
+        f"  staypositive predict {FOLDER} --relation speaks --tail French --exclude-known --completeness 0.95",
+        f"  staypositive discover {FOLDER} --completeness 0.95 --top 20",
         f"  staypositive evaluate {FOLDER} --per-relation",
         "  staypositive train your-triples.tsv",
     ):
