@@ -17,8 +17,6 @@ MOST_SUPPORT = 100  # supporting facts of one triple
 MOST_NEIGHBOURS = 60
 MOST_RELATIONS = 20  # relations of one discovery
 MOST_PAIRS = 50_000_000  # pairs of domain × range that one discovery may judge
-MOST_SAMPLES = 100_000  # triples that score statistics draw of each relation
-MOST_SCORED = 20_000_000  # triples that score statistics draw in all
 MOST_HEAD = 2**16  # bytes of a request's head
 DEADLINE: ContextVar[float] = ContextVar("DEADLINE", default=math.inf)  # of the request that is being answered
 

@@ -17,6 +17,7 @@ from staypositive.errors import InputError
 from staypositive.evaluation import sigmoid
 from staypositive.graph import SPLITS
 from staypositive.inference import Found, Query, encode_query
+from staypositive.models import logit
 from staypositive.run import Run
 from staypositive.service import limits
 from staypositive.service import schemas as s
@@ -25,7 +26,7 @@ from staypositive.version import __version__
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Record = dict[str, Any]
-SHARES = tuple((np.linspace(1, 249, 125) / 250).tolist())  # of completeness that the explorer can move between
+LEAST_COMPLETE, MOST_COMPLETE, POINTS = 0.5, 0.995, 100  # what the explorer can move between, at least; points on it
 MOST_KEPT = 32  # tables of score statistics that are kept for who asks again
 
 
@@ -61,10 +62,9 @@ class QueryService:
     def about(self) -> s.About:
         """What is served: graph, model, and the completeness of the graph that probabilities assume."""
         settings = self.run.settings
-        shifts = [(share, self._shift(share)) for share in SHARES] if self.run.posterior else []
         return s.About(
             name=self.graph.name, graph=self.graph.counts(), model=settings.model, objective=settings.objective.name,
-            dim=settings.dim, completeness=self.completeness(None), shifts=shifts,
+            dim=settings.dim, completeness=self.completeness(None), shifts=self._shifts,
             no_probability=self.run.why_no_probability(), prediction_sets=self.has_sets, version=__version__,
             example=s.Triple(**self._triple(self.graph.train.facts[0].tolist())),
             limits={"top": limits.MOST_TOP, "queries": limits.MOST_QUERIES, "body_bytes": self.body_bytes},
@@ -74,6 +74,16 @@ class QueryService:
         """Return the completeness that probabilities assume, asked for or the run's; None where there are none."""
         posterior = self.run.posterior
         return None if posterior is None else posterior.completeness if asked is None else asked
+
+    @cached_property
+    def _shifts(self) -> list[tuple[float, float]]:
+        """What each completeness adds to log-odds, evenly in its own log-odds, the run's among them."""
+        if self.run.posterior is None:
+            return []
+        own = self.run.posterior.completeness
+        low, high = min(logit(LEAST_COMPLETE), logit(own) - 1), max(logit(MOST_COMPLETE), logit(own) + 1)
+        shares = sorted({own, *sigmoid(np.linspace(low, high, POINTS)).tolist()})
+        return [(share, 0.0 if share == own else self._shift(share)) for share in shares]
 
     def answer_all(self, questions: Sequence[Question], whole: bool = False) -> list[Any]:
         """Answer questions, those of a kind together; the answer to one that cannot be asked is an `InputError`.

@@ -25,13 +25,13 @@ export class Answers {
 
   row(answer, place) {
     const label = answer[this.missing || "tail"];
-    const track = bar(0), chance = el("span", { class: "chance" });
+    const track = bar(0), chance = answer.known ? el("span", { class: "badge" }, "known") : el("span", { class: "chance" });
     const name = this.missing === "relation" ? el("span", { class: "name" }, label)
       : el("button", { type: "button", class: "name", onclick: () => this.visit(label) }, label);
     const why = el("button", { type: "button", class: "link why", "aria-expanded": "false", "aria-label": `Why ${label}?` }, "why");
     const item = el("li", { class: answer.known ? "answer known" : "answer" }, el("div", { class: "line" },
-      el("span", { class: "rank" }, String(place)), name, track, chance,
-      answer.known ? el("span", { class: "badge" }, "known") : el("span"), why));
+      el("span", { class: "rank" }, String(place)), name, track, chance, why));
+    track.classList.toggle("none", answer.known || answer.log_odds === null);
     why.addEventListener("click", () => this.explain(item, why, answer));
     return { answer, item, chance, inner: track.firstChild };
   }
@@ -41,14 +41,14 @@ export class Answers {
     const shift = completeness === null ? 0 : shiftOf(completeness, this.shifts);
     for (const { answer, item, chance, inner } of this.rows) {
       const now = answer.known || answer.log_odds === null ? null : sigmoid(answer.log_odds + shift);
-      chance.textContent = now !== null ? percent(now) : answer.known ? "" : answer.score.toFixed(3);
+      if (!answer.known) chance.textContent = now === null ? answer.score.toFixed(3) : percent(now);
       inner.style.transform = `scaleX(${now ?? 0})`;
       item.classList.toggle("inset", answer.entry_coverage !== null && coverage / 100 > answer.entry_coverage);
     }
     const size = this.sizes?.[coverage - 1];
     $("coverage-note").textContent = size === undefined ? "Prediction sets need an open head or tail, and held-out facts."
       : size === 0 ? "No new answer is likely enough: the set is empty."
-      : `${count(size)} new ${size === 1 ? "answer" : "answers"} hold the true, yet unknown one this often.`;
+      : `${count(size)} new ${size === 1 ? "answer holds" : "answers hold"} the true, yet unknown one this often.`;
     $("coverage").closest(".dial").classList.toggle("off", size === undefined);
   }
 

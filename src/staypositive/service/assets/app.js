@@ -4,6 +4,7 @@ import { Answers } from "./answers.js";
 import { combobox } from "./combobox.js";
 import { $, count, el, percent } from "./dom.js";
 import { showEntity } from "./panel.js";
+import { logit, sigmoid } from "./odds.js";
 import { showStats } from "./stats.js";
 
 const PARTS = ["head", "relation", "tail"];
@@ -18,7 +19,7 @@ function readHash() {
   return {
     head: given.head ?? "", relation: given.relation ?? "", tail: given.tail ?? "",
     open: PARTS.includes(given.open) ? given.open : "tail", entity: given.entity ?? "",
-    completeness: completeness > 0 && completeness < 1 ? completeness : null, // null: the run's
+    completeness: about.shifts.length && completeness > 0 && completeness < 1 ? completeness : null, // null: the run's
     coverage: Number.isInteger(coverage) && coverage >= 1 && coverage <= 99 ? coverage : 90,
     newOnly: given.new === "1", inRange: given.range === "1",
   };
@@ -64,7 +65,7 @@ function showDials() {
   const completeness = assumed();
   $("completeness").disabled = completeness === null;
   if (completeness !== null) {
-    if (document.activeElement !== $("completeness")) $("completeness").value = completeness;
+    if (document.activeElement !== $("completeness")) $("completeness").value = logit(completeness);
     $("completeness-value").textContent = percent(completeness);
     $("completeness").setAttribute("aria-valuetext", percent(completeness));
     $("completeness-run").textContent = `back to ${percent(about.completeness)}`;
@@ -160,7 +161,7 @@ function wire() {
   for (const radio of document.querySelectorAll("input[name=open]")) radio.addEventListener("change", () => openPart(radio.value));
   $("new-only").addEventListener("change", (event) => go({ newOnly: event.target.checked }));
   $("in-range").addEventListener("change", (event) => go({ inRange: event.target.checked }));
-  $("completeness").addEventListener("input", (event) => dial({ completeness: Number(event.target.value) }));
+  $("completeness").addEventListener("input", (event) => dial({ completeness: Number(sigmoid(Number(event.target.value)).toFixed(8)) }));
   $("completeness").addEventListener("change", recount);
   $("completeness-run").addEventListener("click", () => { dial({ completeness: null }); recount(); });
   $("coverage").addEventListener("input", (event) => dial({ coverage: Number(event.target.value) }));
@@ -194,8 +195,12 @@ async function start() {
   }
   answers = new Answers(about.shifts, visit);
   $("about").textContent = `${about.name}: ${count(about.graph.entities)} entities, ${count(about.graph.relations)} relations · ${about.model}, ${about.objective}`;
-  if (about.no_probability) $("completeness-note").textContent = `These are scores, without probabilities: ${about.no_probability}.`;
   wire();
+  if (about.shifts.length) Object.assign($("completeness"), { min: logit(about.shifts[0][0]), max: logit(about.shifts.at(-1)[0]) });
+  else {
+    $("completeness").closest(".dial").classList.add("off");
+    $("completeness-note").textContent = `These are scores, without probabilities: ${about.no_probability}.`;
+  }
   if (location.hash.length > 1) return render();
   history.replaceState(null, "", hashOf({ ...readHash(), head: about.example.head, relation: about.example.relation, entity: about.example.head }));
   render();

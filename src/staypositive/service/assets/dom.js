@@ -29,9 +29,14 @@ export function bar(share) {
 
 export const count = (number) => Math.round(number).toLocaleString("en");
 
+// Two digits of what is small, and of what is missing to 100%: nothing is certain, and nothing impossible.
 export function percent(share) {
   const value = 100 * share;
-  if (value >= 99) return `${(Math.floor(value * 100) / 100).toFixed(2)}%`;
+  if (value > 99.9999) return ">99.9999%";
+  if (value >= 99) {
+    const digits = Math.min(4, 1 - Math.floor(Math.log10(100 - value)));
+    return `${(Math.floor(value * 10 ** digits) / 10 ** digits).toFixed(digits)}%`;
+  }
   if (value >= 10) return `${value.toFixed(1)}%`;
-  return value < 0.0001 ? "<0.0001%" : `${Number(value.toPrecision(2))}%`;
+  return value < 0.0001 ? "<0.0001%" : `${value.toPrecision(2)}%`;
 }

@@ -36,7 +36,8 @@ function place(label, { x, y, turn }, centre, tone, visit) {
   const anchor = Math.abs(side) < 0.25 ? "middle" : side > 0 ? "start" : "end";
   const dy = centre ? 22 : anchor === "middle" ? (Math.sin(turn) > 0 ? 18 : -10) : 4;
   const dx = anchor === "middle" ? 0 : side > 0 ? 10 : -10;
-  const text = svg("text", { x: x + dx, y: y + dy, "text-anchor": anchor }, label.length > 17 ? `${label.slice(0, 16)}…` : label);
+  const room = anchor === "middle" ? 17 : Math.floor((side > 0 ? WIDTH - x : x) / 6.5); // letters up to the edge
+  const text = svg("text", { x: x + dx, y: y + dy, "text-anchor": anchor }, label.length > room ? `${label.slice(0, room - 1)}…` : label);
   if (centre) return svg("g", { class: "centre" }, circle, text);
   const go = (event) => { event.preventDefault(); visit(label); };
   const keys = (event) => { if (event.key === "Enter" || event.key === " ") go(event); };

@@ -2,6 +2,8 @@
 import { get, post } from "./api.js";
 import { $, count, el, percent, svg } from "./dom.js";
 
+const LEAST = 0.0001; // probability of a new fact that is listed
+
 export async function showStats(completeness, answers) {
   const body = $("stats-body");
   try {
@@ -10,10 +12,11 @@ export async function showStats(completeness, answers) {
     const low = Math.min(0, ...own.map((row) => row.mean - 2 * row.std));
     const high = Math.max(0, ...own.map((row) => row.mean + 2 * row.std));
     const found = el("div", { role: "status" });
-    const header = ["relation", "facts", "all its scores: mean ± standard deviation", "new facts to expect, ±", `likely (≥ ${percent(threshold)})`, ""];
+    const counted = assumed === null ? [] : ["new facts to expect, ±", `likely (≥ ${100 * threshold}%)`];
+    const header = ["relation", "facts", "all its scores: mean ± standard deviation", ...counted, ""];
     body.replaceChildren(
-      el("p", { class: "quiet" }, "Means and standard deviations of all scores are exact. New facts are true triples that the graph lacks" +
-        (assumed === null ? ": there are no probabilities to count them by." : `, if it has ${percent(assumed)} of all true facts.`)),
+      el("p", { class: "quiet" }, "Means and standard deviations of all scores are exact." +
+        (assumed === null ? "" : ` New facts are true triples that the graph lacks, if it has ${percent(assumed)} of all true facts.`)),
       el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...header.map((text) => el("th", { scope: "col" }, text)))),
         el("tbody", {}, ...own.map((row) => line(row, low, high, completeness, found, answers))))), found);
   } catch (error) {
@@ -25,8 +28,8 @@ function line(row, low, high, completeness, found, answers) {
   const discover = el("button", { type: "button", class: "link", "aria-label": `New facts of ${row.relation}` }, "new facts");
   discover.addEventListener("click", () => showNew(row.relation, completeness, found, answers));
   return el("tr", {}, el("td", {}, row.relation), el("td", {}, count(row.facts)), el("td", {}, glyph(row, low, high)),
-    el("td", {}, row.new_facts === null ? "–" : `${tenths(row.new_facts)} ± ${tenths(row.new_error)}`),
-    el("td", {}, row.likely === null ? "–" : tenths(row.likely)), el("td", {}, discover));
+    ...(row.new_facts === null ? [] : [`${tenths(row.new_facts)} ± ${tenths(row.new_error)}`, tenths(row.likely)]).map((text) => el("td", {}, text)),
+    el("td", {}, discover));
 }
 
 const tenths = (number) => (number < 10 ? number.toFixed(1) : count(Math.round(number)));
@@ -42,10 +45,10 @@ function glyph({ mean, std }, low, high) {
 async function showNew(relation, completeness, found, answers) {
   found.replaceChildren(el("p", { class: "quiet" }, "Looking …"));
   try {
-    const { triples } = await post("discover", { relations: [relation], completeness, min_probability: 0.01, top: 10 });
-    const list = triples.map((triple) => el("li", {}, answers.sentence(triple), el("span", { class: "number" }, triple.probability === null ? "" : percent(triple.probability))));
-    found.replaceChildren(el("h3", {}, `Likeliest new facts: ${relation}`), list.length ? el("ol", { class: "found" }, ...list)
-      : el("p", { class: "quiet" }, "None reaches 1% at this completeness."));
+    const reply = await post("discover", { relations: [relation], completeness, min_probability: LEAST, top: 10 });
+    const list = reply.triples.map((triple) => el("li", {}, answers.sentence(triple), el("span", { class: "number" }, triple.probability === null ? triple.score.toFixed(3) : percent(triple.probability))));
+    found.replaceChildren(el("h3", {}, `${reply.completeness === null ? "New triples of the highest score" : "Likeliest new facts"}: ${relation}`), list.length ? el("ol", { class: "found" }, ...list)
+      : el("p", { class: "quiet" }, `None reaches ${percent(LEAST)} at this completeness.`));
   } catch (error) {
     found.replaceChildren(el("p", { class: "quiet" }, error.message));
   }
