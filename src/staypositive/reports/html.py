@@ -63,13 +63,15 @@ def number(value: float | int | None) -> Number:
 def percent(probability: float) -> Number:
     """Return a probability in per cent, without claiming that anything is certain.
 
-    >>> [percent(p) for p in (0.5, 0.0123, 0.00004, 0.99999)]
-    ['50%', '1.2%', '<0.1%', '>99.9%']
+    >>> [percent(p) for p in (0.5, 0.0123, 0.00004, 0.99986, 1e-7, 1.0)]
+    ['50%', '1.2%', '0.004%', '99.99%', '<0.001%', '>99.999%']
     """
-    if probability < 0.001 or probability > 0.999:
-        return Number("<0.1%" if probability < 0.5 else ">99.9%")
+    if not 1e-5 <= probability <= 1 - 1e-5:
+        return Number("<0.001%" if probability < 0.5 else ">99.999%")
     share = 100 * probability
-    return Number(f"{share:.1f}%" if share < 9.95 or share > 99.05 else f"{share:.0f}%")
+    rest = min(share, 100 - share)  # one digit of what is left to 0% or 100%
+    digits = 3 if rest < 0.0095 else 2 if rest < 0.095 else 1 if share < 9.95 or share > 99.05 else 0
+    return Number(f"{share:.{digits}f}%")
 
 
 def table(header: Iterable[object], rows: Iterable[Iterable[object]]) -> Html:

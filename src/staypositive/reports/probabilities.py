@@ -15,16 +15,16 @@ from staypositive.models import logit
 from staypositive.probability import kernel_density, null_density
 from staypositive.reports.charts import Bins, Series, density_chart, reliability_chart
 from staypositive.reports.frame import plain
-from staypositive.reports.html import Content, Html, figure, folded_table, join, percent, table, tag
+from staypositive.reports.html import Content, Html, Number, figure, folded_table, join, number, percent, table, tag
 from staypositive.reports.report_data import ReportData
 
 Floats = NDArray[np.float64]
 _METRICS = {
     "nll": "NLL", "brier": "Brier", "auc": "AUC", "average_precision": "AP", "ece": "ECE", "accuracy": "accuracy",
 }  # fmt: skip
-_STATED = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+_STATED = (1e-9, 1e-6, 0.001, 0.5, 0.999)
 ENOUGH = 20  # triples from which a bin is drawn
-_EDGE = 8.5  # log-odds beyond this are drawn at the edge
+_LOW, _HIGH = -28.0, 16.0  # log-odds beyond these are drawn at the edge
 
 
 def probability_section(data: ReportData) -> Content:
@@ -39,7 +39,7 @@ def probability_section(data: ReportData) -> Content:
     if "discovery" in data.report:
         lead += (
             f" Checked by hiding the facts of {data.split} and fitting anew: of the triples stated at 80%, eight in "
-            "ten should be hidden facts. A hidden fact is true; others may be, so that the truth is at least this."
+            "ten should be hidden facts. Triples that no split states count as false, so that true is a lower bound."
         )
         parts.append(_discovery(data.report["discovery"]))
     if "classification" in data.report:
@@ -55,13 +55,14 @@ def _discovery(measured: dict[str, Any]) -> Html:
     said = "observed frequency by stated probability"
     drawn = figure("Stated and true", reliability_chart([curve], said, size=400, even=True))
     tops = [[f"top {top['triples']:,}", percent(top["stated"]), percent(top["true"])] for top in measured["tops"]]
-    expected = [["facts expected, facts hidden", f"{measured['sum']:,.0f}", f"{measured['hidden']:,}"]]
+    sums = ["facts in all", number(round(measured["sum"])), number(measured["hidden"])]
     bins = [
-        [f"from {percent(own['from'])}", f"{own['triples']:,.0f}", percent(own["stated"]), percent(own["true"]),
-         f"{percent(own['low'])} to {percent(own['high'])}"]
+        [Number(f"from {100 * own['from']:g}%"), number(round(own["triples"])), percent(own["stated"]),
+         percent(own["true"]), Number(f"{percent(own['low'])} to {percent(own['high'])}")]
         for own in measured["bins"]
     ]  # fmt: skip
-    numbers = tag("div", table(["", "stated", "true"], tops + expected),
+    numbers = tag("div", tag("h3", "The most likely"), table(["", "stated", "true"], [*tops, sums]),
+                  tag("h3", "By stated probability"),
                   *folded_table(["probability", "triples", "stated", "true", "95% interval"], bins))  # fmt: skip
     return tag("div", drawn, numbers, class_="side")
 
@@ -85,12 +86,12 @@ def _labelled(data: ReportData) -> Html:
     measured = data.report["classification"]["all"]
     rows = [[name, *(measured[name][key] for key in _METRICS)] for name in ways]
     share = percent(float((data.held.signs > 0).mean()))
-    numbers = join([
-        table(["", *_METRICS.values()], rows),
-        tag("p", f"{len(data.held):,} triples of {data.split}, {share} of them labelled true. NLL, Brier and ECE: "
-                 "lower is better (a coin has 0.693, 0.25 and 0). AUC and AP do not depend on calibration, unless it "
-                 "looks at more than the score.", class_="note"),
-    ])  # fmt: skip
+    said = (
+        f"{len(data.held):,} triples of {data.split}, {share} of them labelled true. NLL, Brier and ECE: lower is "
+        "better (a coin has 0.693, 0.25 and 0). AUC and AP do not depend on calibration, unless it looks at more "
+        "than the score."
+    )
+    numbers = tag("div", table(["", *_METRICS.values()], rows), tag("p", said, class_="note"))
     drawn = figure(
         "Labelled triples", reliability_chart(curves, "observed frequency by stated probability", size=400)
     )
@@ -110,11 +111,11 @@ def _curves(data: ReportData, values: Floats, knots: Floats) -> list[Series]:
 
 def _density(data: ReportData) -> Html:
     """Draw the log-odds of held-out triples, as if they were not in the graph."""
-    log_odds = np.clip(data.predictor.log_odds(data.held.triples), -_EDGE, _EDGE)
-    curves = _curves(data, log_odds, np.linspace(-_EDGE, _EDGE, 160))
+    log_odds = np.clip(data.predictor.log_odds(data.held.triples), _LOW, _HIGH)
+    curves = _curves(data, log_odds, np.linspace(_LOW, _HIGH, 160))
     at, said = [logit(p) for p in _STATED], "density of probabilities"
-    drawn = density_chart(curves, said, at=at, x_label=lambda x: f"{100 / (1 + math.exp(-x)):.3g}%")
-    return figure(f"Probabilities of the triples of {data.split}", drawn, "log-odds scale")
+    drawn = density_chart(curves, said, at=at, x_label=lambda x: f"{1 / (1 + math.exp(-x)):.6g}".replace("e-0", "e−"))
+    return figure(f"Probabilities of the triples of {data.split}", drawn, "if they were unknown, log-odds scale")
 
 
 def _z(data: ReportData) -> Html:
