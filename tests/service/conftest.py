@@ -1,4 +1,4 @@
-"""One run and one server for the service's tests, which need the extra `serve`, and httpx."""
+"""Runs and servers that the service's tests share; they need the extra `serve`, and httpx."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import staypositive as sp
+from conftest import ladder_graph
 
 if TYPE_CHECKING:
     import httpx
@@ -34,4 +35,28 @@ def client(address: str) -> Iterator[httpx.Client]:
     import httpx
 
     with httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def judged_run() -> sp.Run:
+    """A small run that has probabilities of unknown triples."""
+    run = sp.fit(ladder_graph(), model="complex", dim=8, epochs=20, batch_size=64, learning_rate=0.5)
+    run.calibrate("platt", completeness=0.8)
+    return run
+
+
+@pytest.fixture(scope="session")
+def judged_address(judged_run: sp.Run) -> Iterator[str]:
+    from service.serving import serving
+
+    with serving(judged_run) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def judged(judged_address: str) -> Iterator[httpx.Client]:
+    import httpx
+
+    with httpx.Client(base_url=judged_address, timeout=60) as client:
         yield client

@@ -30,9 +30,9 @@ QUICK = settings(
 
 
 @pytest.fixture(scope="module")
-def address(geo_run: sp.Run) -> Iterator[str]:
+def address(judged_run: sp.Run) -> Iterator[str]:
     """Serve a run with time for the largest question there is, however busy the machine: 504 has tests of its own."""
-    with serving(geo_run, limits=Limits(seconds=600)) as address:
+    with serving(judged_run, limits=Limits(seconds=600)) as address:
         yield address
 
 
