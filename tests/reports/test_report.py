@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,13 +13,13 @@ import torch
 from typer.testing import CliRunner
 
 import staypositive as sp
-from conftest import planted_graph
+from conftest import ladder_graph, planted_graph
 from graphs import encode
 from staypositive.cli import app
 from staypositive.objectives import SecondMoment
 from staypositive.reports import render_report, write_report
 from staypositive.reports.entity_map import is_two_sided, main_roles, principal_plane
-from staypositive.reports.html import number
+from staypositive.reports.html import number, percent
 from staypositive.run import train_command
 
 SECTIONS = ["training", "ranking", "probabilities", "statistics", "map", "predictions", "discoveries", "provenance"]
@@ -54,7 +55,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def geo_page() -> str:
-    return render_report(sp.load_run("geo-demo"), samples=500, points=300)
+    return render_report(sp.load_run("geo-demo"), points=300)
 
 
 def test_the_packaged_run_has_every_section_and_its_numbers(geo_page: str) -> None:
@@ -67,8 +68,8 @@ def test_the_packaged_run_has_every_section_and_its_numbers(geo_page: str) -> No
         kept["ranking"]["relations"]["speaks"],
     ):
         assert f"{metrics['mrr']:.3f}" in page.text
-    for way in ("uncalibrated", "posterior"):
-        assert number(kept["classification"]["all"][way]["brier"]) in page.text
+    for measured in kept["classification"]["all"].values():
+        assert number(measured["brier"]) in page.text
     for label in ("Loss: tails", "Loss: n3", "Validation MRR", "best 0.630", "Worst ranked", "has_capital"):
         assert label in page.text
     assert "f96e28d977ac5a0a" in page.text
@@ -100,6 +101,49 @@ def test_labels_are_text() -> None:
     assert "<img" not in text
 
 
+@pytest.fixture(scope="module")
+def judged_run() -> sp.Run:
+    run = sp.fit(ladder_graph(), model="complex", dim=8, epochs=20, batch_size=64, learning_rate=0.5)
+    run.calibrate("platt", completeness=0.8)
+    run.evaluate("test")
+    return run
+
+
+def test_probabilities_are_checked_on_hidden_facts(judged_run: sp.Run) -> None:
+    page = Page(render_report(judged_run))
+    assert page.sections == SECTIONS
+    assert "80% of all true facts" in page.text
+    measured = judged_run.metrics["test"]["discovery"]
+    assert f"facts in all{number(round(measured['sum']))}{number(measured['hidden'])}" in page.text
+    for top in measured["tops"]:
+        assert f"top {top['triples']:,}{percent(top['stated'])}{percent(top['true'])}" in page.text
+    for part in measured["bins"]:
+        assert f"from {100 * part['from']:g}%{number(round(part['triples']))}" in page.text
+    assert "Among triples like the labelled ones" in page.text
+    assert not re.search(r"\b(nan|NaN|None|inf)\b", page.text)
+
+
+def test_new_facts_follow_the_completeness(judged_run: sp.Run) -> None:
+    for completeness in (None, 0.6):
+        page = Page(render_report(judged_run, completeness=completeness))
+        stated = percent(completeness or 0.8)
+        new = judged_run.stats(completeness=completeness)["new_facts"].tolist()
+        assert f"{number(round(new[-1]))}new facts to expect, if the graph has {stated} of all" in page.text
+        for relation, expected in zip(judged_run.graph.relations, new, strict=False):
+            assert re.search(rf"{relation}\d+{number(expected)}", page.text)
+
+
+def test_a_new_fact_has_its_probability_and_a_score_alone_has_none(judged_run: sp.Run) -> None:
+    best = judged_run.discover(top=1).iloc[0]
+    shown = f"{best['head']} → {best['tail']}{percent(best['probability'])}"
+    assert shown in Page(render_report(judged_run)).text
+    scores = copy.copy(judged_run)
+    scores.posterior = None
+    listed = Page(render_report(scores)).text.partition("by score alone")[2].partition("Settings and provenance")[0]
+    assert " → " in listed
+    assert "%" not in listed
+
+
 def test_without_labels_it_says_what_facts_alone_can(planted: sp.KnowledgeGraph) -> None:
     facts = {name: planted.split(name).facts for name in ("train", "valid", "test")}
     bare = sp.KnowledgeGraph(
@@ -108,11 +152,14 @@ def test_without_labels_it_says_what_facts_alone_can(planted: sp.KnowledgeGraph)
     run = sp.fit(bare, model="distmult", dim=8, epochs=10, learning_rate=0.5)
     page = Page(render_report(run))
     assert page.sections == SECTIONS
-    assert "test has no triples labelled false" in page.text
-    assert "Reliability" not in page.text
-    assert "facts, uncalibrated" in page.text
-    run.calibrate("posterior")
-    assert "facts, posterior" in Page(render_report(run, split="valid", prior=0.2)).text
+    assert "There are scores and no probabilities" in page.text
+    assert "labelled" not in page.text
+    assert "Above the null distribution" in page.text
+    run.calibrate()
+    page = Page(render_report(run, split="valid", completeness=0.9))
+    assert "A probability is how likely it is" in page.text
+    assert "Probabilities of the triples of valid" in page.text
+    assert "hiding the facts" not in page.text  # that is done with test
 
 
 def test_without_held_out_facts_their_sections_are_left_out() -> None:
@@ -121,13 +168,15 @@ def test_without_held_out_facts_their_sections_are_left_out() -> None:
     assert page.sections == ["training", "statistics", "map", "discoveries", "provenance"]
 
 
-def test_what_cannot_be_shown_is_refused(planted_run: sp.Run) -> None:
+def test_what_cannot_be_shown_is_refused(planted_run: sp.Run, judged_run: sp.Run) -> None:
     graph = encode("small", {"train": (("a", "b", "c"), ("r", "r", "r"), ("b", "c", "a"))}, {})
     small = sp.fit(graph, model="distmult", dim=4, epochs=1)
     with pytest.raises(sp.InputError, match="split 'test' of small has no facts"):
         render_report(small, split="test")
-    with pytest.raises(sp.InputError, match=r"between 0 and 1, got 1\.5"):
-        render_report(planted_run, prior=1.5)
+    with pytest.raises(sp.InputError, match=r"between 0 and 1; got 1\.5"):
+        render_report(judged_run, completeness=1.5)
+    with pytest.raises(sp.InputError, match="no probabilities that a completeness could change"):
+        render_report(planted_run, completeness=0.9)
     with pytest.raises(sp.InputError, match="points must be at least 2"):
         render_report(planted_run, points=1)
 
@@ -170,7 +219,7 @@ def test_the_command_leaves_out_what_has_no_effect() -> None:
 def test_the_command_line_writes_the_file(tmp_path: Path) -> None:
     run = sp.fit(planted_graph(20), model="distmult", dim=4, epochs=2, validate_every=1)
     run.save(tmp_path / "run")
-    asked = ["report", str(tmp_path / "run"), "--out", str(tmp_path / "a" / "r.html"), "--samples", "100"]
+    asked = ["report", str(tmp_path / "run"), "--out", str(tmp_path / "a" / "r.html"), "--points", "10"]
     done = CliRunner().invoke(app, asked, catch_exceptions=False)
     assert done.exit_code == 0
     assert "open it in a browser" in done.output
