@@ -11,52 +11,57 @@ import pytest
 from typer.testing import CliRunner
 
 import staypositive as sp
-from conftest import planted_graph
+from conftest import Labels, incomplete_graph, quick_fit
 from staypositive.cli import app
 from staypositive.errors import InputError
-from staypositive.evaluation import sigmoid
-from staypositive.inference import discover
-from staypositive.inference.ordering import grid
+from staypositive.inference import best_first, discover
+from staypositive.inference.ordering import grid, reaches
+from staypositive.models import logit
+
+
+@pytest.fixture
+def run(incomplete_run: sp.Run) -> sp.Run:
+    return incomplete_run
 
 
 @pytest.fixture(scope="module")
-def run() -> sp.Run:
-    return sp.fit(planted_graph(), model="complex", objective="second-moment", dim=8, epochs=20, batch_size=64,
-                  unobserved_weight=0.05)  # fmt: skip
+def without() -> sp.Run:
+    """A run with too few validation facts for probabilities."""
+    return quick_fit(incomplete_graph(24, 3, hidden=30, held=40)[0])
 
 
-@pytest.mark.parametrize("all_pairs", [False, True])
-@pytest.mark.parametrize("method", [None, "platt", "posterior", "null-logistic"])
-def test_discovery_equals_enumeration(run: sp.Run, method: str | None, all_pairs: bool) -> None:
-    run.calibrator = None
-    if method:
-        run.calibrate(method)
-    graph, predictor = run.graph, run.predictor
-    known = set(map(tuple, graph.facts().tolist()))
-    # Every true triple of this graph is known, so that nothing new is likely.
-    aim = {None: 0.32, "platt": 0.01, "posterior": 1e-4, "null-logistic": 1e-5}[method]
-    count = 0
-    for found in discover(predictor, min_probability=aim, prior=0.3, all_pairs=all_pairs, piece=300):
-        count += len(found.triples)
-        facts = graph.train.facts[graph.train.facts[:, 1] == found.relation]
-        n = len(graph.entities)
-        heads, tails = (range(n), range(n)) if all_pairs else (set(facts[:, 0]), set(facts[:, 2]))
-        pairs = [(h, found.relation, t) for h in heads for t in tails if h != t]
-        triples = np.array([triple for triple in pairs if tuple(map(int, triple)) not in known], dtype=np.int64)
-        probabilities = sigmoid(predictor.triple_logits(triples, prior=0.3))
-        sure = set(map(tuple, triples[probabilities >= aim * 1.01].tolist()))
-        maybe = set(map(tuple, triples[probabilities >= aim * 0.99].tolist()))
-        assert sure <= set(map(tuple, found.triples.tolist())) <= maybe
+def unknown_pairs(run: sp.Run, relation: int) -> np.ndarray:
+    n, known = len(run.graph.entities), set(map(tuple, run.graph.facts().tolist()))
+    pairs = [(h, relation, t) for h in range(n) for t in range(n) if h != t]
+    return np.array([triple for triple in pairs if triple not in known], dtype=np.int64)
+
+
+@pytest.mark.parametrize("completeness", [None, 0.6])
+@pytest.mark.parametrize("aim", [None, 0.05])
+def test_discovery_equals_enumeration(run: sp.Run, aim: float | None, completeness: float | None) -> None:
+    predictor = run.predictor.assuming(completeness)
+    least = logit(0.5 if aim is None else aim)
+    for found in discover(predictor, min_probability=aim):
+        triples = unknown_pairs(run, found.relation)
+        log_odds = predictor.log_odds(triples)
+        expected = set(map(tuple, triples[reaches(log_odds, least)].tolist()))
+        assert set(map(tuple, found.triples.tolist())) == expected
+        assert len(expected) > 10
         assert (np.diff(grid(found.logits)) <= 0).all()  # the order of all lists: equal but for rounding is equal
-        np.testing.assert_allclose(
-            found.logits, predictor.triple_logits(found.triples, prior=0.3), rtol=1e-3, atol=5e-3
-        )
-    assert count > 10
-    run.calibrator = None
+        np.testing.assert_allclose(found.logits, predictor.log_odds(found.triples), atol=1e-9)
+        np.testing.assert_allclose(found.scores, predictor.score(found.triples), atol=1e-9)
+
+
+def test_what_was_hidden_is_discovered(run: sp.Run, incomplete: tuple[sp.KnowledgeGraph, list[Labels]]) -> None:
+    found = run.discover()
+    hidden = set(incomplete[1])
+    true = [(row.head, row.relation, row.tail) in hidden for row in found.itertuples()]
+    assert len(hidden) * 0.7 < sum(true) <= len(hidden)
+    assert np.mean(true) == pytest.approx(found["probability"].mean(), abs=0.15)
 
 
 def test_the_most_likely_of_each_relation(run: sp.Run) -> None:
-    options = {"min_probability": 0.3, "prior": 0.3, "all_pairs": True, "piece": 100}
+    options = {"min_probability": 0.3}
     for whole, cut in zip(
         discover(run.predictor, **options), discover(run.predictor, most=5, **options), strict=True
     ):
@@ -65,10 +70,35 @@ def test_the_most_likely_of_each_relation(run: sp.Run) -> None:
         np.testing.assert_array_equal(cut.logits, whole.logits[:5])
 
 
+def test_without_probabilities_the_best_by_score_are_found(without: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert without.posterior is None
+    table = without.discover(top=7)
+    assert list(table) == ["head", "relation", "tail", "score"]
+    every = np.concatenate([unknown_pairs(without, relation) for relation in (0, 1)])
+    scores = without.predictor.score(every)
+    order = best_first(np.zeros(len(every)), scores, every)[:7]
+    labels = without.predictor.labels(every[order])
+    assert table[["head", "relation", "tail"]].to_dict("list") == labels
+    np.testing.assert_allclose(table["score"], scores[order], atol=1e-9)
+    whole = list(discover(without.predictor, most=7))
+    monkeypatch.setattr("staypositive.inference.discovery.PIECE", 50)  # pairs of two heads at once
+    for found, expected in zip(discover(without.predictor, most=7), whole, strict=True):
+        np.testing.assert_array_equal(found.triples, expected.triples)
+
+
+@pytest.mark.parametrize("wanted", [{}, {"min_probability": 0.5}, {"min_probability": 0.5, "top": 5}])
+def test_without_probabilities_a_number_is_needed(without: sp.Run, wanted: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="no probabilities, only scores: ask for a number of triples by `top`"):
+        without.discover(**wanted)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no probabilities that a completeness could change"):
+        without.discover(top=3, completeness=0.5)
+
+
 def test_some_relations_and_bad_requests(run: sp.Run) -> None:
     assert [found.relation for found in discover(run.predictor, relations=[1])] == [1]
-    with pytest.raises(InputError, match="between 0 and 1"):
-        list(discover(run.predictor, min_probability=1.0))
+    for share in (0.0, 1.0):
+        with pytest.raises(InputError, match="between 0 and 1"):
+            list(discover(run.predictor, min_probability=share))
 
 
 def call(*arguments: str, code: int = 0) -> str:
@@ -79,10 +109,8 @@ def call(*arguments: str, code: int = 0) -> str:
 
 def test_the_command_goes_on_where_it_stopped(run: sp.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, out = str(tmp_path / "run"), tmp_path / "new.tsv"
-    run.calibrate("platt")
     run.save(tmp_path / "run")
-    run.calibrator = None
-    wanted = ("discover", folder, "--min-probability", "0.02", "--prior", "0.5")
+    wanted = ("discover", folder, "--min-probability", "0.02", "--completeness", "0.5")
     whole = json.loads(call(*wanted, "--json"))
     assert whole
     assert [row["probability"] for row in whole] == sorted((r["probability"] for r in whole), reverse=True)
@@ -112,10 +140,10 @@ def test_top_and_names(run: sp.Run, tmp_path: Path) -> None:
     run.save(tmp_path / "run")
     folder = str(tmp_path / "run")
     best = json.loads(
-        call("discover", folder, "--top", "3", "--min-probability", "0.1", "--relations", "ally", "--json")
+        call("discover", folder, "--top", "3", "--min-probability", "0.1", "--relations", "peer", "--json")
     )
     assert len(best) == 3
-    assert {row["relation"] for row in best} == {"ally"}
+    assert {row["relation"] for row in best} == {"peer"}
     assert "new triples" in call("discover", folder, "--top", "2", "--min-probability", "0.1")
     wrong = CliRunner().invoke(app, ["discover", folder, "--out", str(tmp_path / "x.json")])
     assert isinstance(wrong.exception, InputError)

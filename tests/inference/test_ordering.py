@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from scipy.special import logit as logit_of
 
 import staypositive as sp
-from conftest import planted_graph
+from conftest import planted_graph, quick_fit
 from staypositive.inference import Explainer, Predictor, discover
 from staypositive.inference.ordering import TOLERANCE, best_first, best_of_each, grid, reaches
 from staypositive.models import Scorer
 from staypositive.service.query_service import QueryService, Question
 from staypositive.service.schemas import Options
-
-METHODS = [None, "platt", "isotonic", "posterior", "null-logistic"]
 
 
 def test_probability_goes_before_score_and_score_before_ids() -> None:
@@ -91,71 +89,77 @@ def test_answers_that_tie_come_by_their_ids() -> None:
 
 @pytest.fixture(scope="module")
 def run() -> sp.Run:
-    return sp.fit(planted_graph(), model="complex", objective="second-moment", dim=8, epochs=20, batch_size=64,
-                  unobserved_weight=0.05)  # fmt: skip
+    return quick_fit(planted_graph())
 
 
-@pytest.fixture(params=METHODS)
-def calibrated(run: sp.Run, request: pytest.FixtureRequest) -> Iterator[sp.Run]:
-    run.calibrator = None
-    if request.param:
-        run.calibrate(request.param)
-    yield run
-    run.calibrator = None
+@pytest.fixture(scope="module", params=["probabilities", "scores"])
+def either(run: sp.Run, request: pytest.FixtureRequest) -> sp.Run:
+    """A run with probabilities, and the same one without."""
+    found = sp.Run(run.graph, run.model, run.settings, run.history, run.best_epoch, run.provenance)
+    if request.param == "probabilities":
+        found.calibrate()
+    return found
 
 
 QUESTIONS = [{"head": "p0", "relation": "ally"}, {"relation": "ally", "tail": "p3"}, {"head": "p0", "tail": "p3"}]
 
 
+def log_odds(run: sp.Run, answers: pd.DataFrame, **question: str) -> np.ndarray:
+    """Return what answers to a question are ordered by: log-odds, known facts' too; without these, scores."""
+    if run.posterior is None:
+        return np.asarray(answers["score"])
+    every = answers.assign(**question)
+    return logit_of(run.predict_proba(every[["head", "relation", "tail"]]))
+
+
 @pytest.mark.parametrize("question", QUESTIONS, ids=["tail", "head", "relation"])
-def test_fewer_answers_are_the_first_of_more(calibrated: sp.Run, question: dict[str, str]) -> None:
-    whole = calibrated.predict(**question, top=10_000)
-    assert (np.diff(whole["probability"]) <= 1e-9).all()
+def test_fewer_answers_are_the_first_of_more(either: sp.Run, question: dict[str, str]) -> None:
+    whole = either.predict(**question, top=10_000)
+    assert (np.diff(log_odds(either, whole, **question)) <= 1e-6).all()
     side = whole.columns[0]
     for top in (1, 5, 20):
-        assert calibrated.predict(**question, top=top)[side].tolist() == whole[side].tolist()[:top]
-    shifted = calibrated.predict(**question, top=20, prior=0.01)
-    assert shifted[side].tolist() == whole[side].tolist()[:20]
+        assert either.predict(**question, top=top)[side].tolist() == whole[side].tolist()[:top]
+    if either.posterior is not None:
+        shifted = either.predict(**question, top=20, completeness=0.3)
+        assert shifted[side].tolist() == whole[side].tolist()[:20]
 
 
-def test_many_questions_at_once_are_answered_as_one_by_one(calibrated: sp.Run) -> None:
+def test_many_questions_at_once_are_answered_as_one_by_one(either: sp.Run) -> None:
     asked = [sp.Query(f"p{i}", "ally", None) for i in range(6)] + [sp.Query(None, "rival", f"p{i}") for i in range(6)]
-    together = calibrated.answer(asked, top=7)
-    small = calibrated.answer(asked, top=7, memory=1)
+    together = either.answer(asked, top=7)
+    small = either.answer(asked, top=7, memory=1)
     columns = ["query", "head", "relation", "tail", "rank", "known"]
     assert together[columns].equals(small[columns])
     for number, query in enumerate(asked):
-        single = calibrated.predict(*query, top=7)
+        single = either.predict(*query, top=7)
         assert together[together["query"] == number][query.missing].tolist() == single[query.missing].tolist()
-    service = QueryService(calibrated)
+    service = QueryService(either)
     for job, answers in zip(
         [Question(query, Options(top=7)) for query in asked],
         service.answer_all([Question(q, Options(top=7)) for q in asked]),
         strict=True,
     ):
         assert not isinstance(answers, Exception)
-        assert [record[job.query.missing] for record in answers] == calibrated.predict(*job.query, top=7)[
+        assert [record[job.query.missing] for record in answers] == either.predict(*job.query, top=7)[
             job.query.missing
         ].tolist()
 
 
-def test_discovery_does_not_depend_on_its_pieces(calibrated: sp.Run) -> None:
-    options = {"min_probability": 1e-5, "prior": 0.3, "all_pairs": True}
-    whole = list(discover(calibrated.predictor, **options))
+def test_fewer_discoveries_are_the_first_of_more(either: sp.Run) -> None:
+    options = {} if either.posterior is None else {"min_probability": 1e-5}
+    whole = list(discover(either.predictor, most=500, **options))
     assert sum(len(found.triples) for found in whole) > 50
-    for piece in (1, 7, 300):
-        for found, expected in zip(discover(calibrated.predictor, piece=piece, **options), whole, strict=True):
-            np.testing.assert_array_equal(found.triples, expected.triples)
-    for found, expected in zip(discover(calibrated.predictor, most=5, **options), whole, strict=True):
+    for found, expected in zip(discover(either.predictor, most=5, **options), whole, strict=True):
         np.testing.assert_array_equal(found.triples, expected.triples[:5])
 
 
-def test_discovered_ties_go_by_score_and_then_by_ids() -> None:
-    predictor = tied_run().predictor
-    for piece in (1, 50, 10**6):
-        for found in discover(predictor, min_probability=1e-9, all_pairs=True, piece=piece):
-            keys = list(zip(-grid(found.logits), -grid(found.scores), *found.triples.T, strict=True))
-            assert keys == sorted(keys)
+@pytest.mark.parametrize("piece", [1, 50, 10**6])
+def test_discovered_ties_go_by_score_and_then_by_ids(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("staypositive.inference.discovery.PIECE", piece)
+    for found in discover(tied_run().predictor, most=100):
+        assert len(found.triples) == 100
+        keys = list(zip(-grid(found.scores), *found.triples.T, strict=True))
+        assert keys == sorted(keys)
 
 
 def test_likeness_and_support_go_by_the_same_order(run: sp.Run) -> None:
@@ -168,11 +172,12 @@ def test_likeness_and_support_go_by_the_same_order(run: sp.Run) -> None:
     assert keys == sorted(keys)
 
 
-def test_answer_sets_come_most_likely_first(calibrated: sp.Run) -> None:
-    table = calibrated.prediction_set("p0", "ally", coverage=0.995)
+def test_answer_sets_come_most_likely_first(either: sp.Run) -> None:
+    table = either.prediction_set("p0", "ally", coverage=0.995)
     assert len(table) > 1
-    assert (np.diff(table["probability"]) <= 1e-9).all()
-    every = calibrated.predict("p0", "ally", top=10_000, exclude_known=True)["tail"].tolist()
+    assert ("probability" in table) == (either.posterior is not None)
+    assert (np.diff(log_odds(either, table, head="p0", relation="ally")) <= 1e-6).all()
+    every = either.predict("p0", "ally", top=10_000, exclude_known=True)["tail"].tolist()
     assert [label for label in every if label in set(table["tail"])] == table["tail"].tolist()
 
 

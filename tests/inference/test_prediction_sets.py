@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 import staypositive as sp
-from conftest import planted_graph
+from conftest import planted_graph, quick_fit
 from staypositive.cli import app
 from staypositive.errors import InputError
 from staypositive.inference import entry_coverages
@@ -22,8 +22,7 @@ from staypositive.probability import Conformal, Nonconformity
 
 @pytest.fixture(scope="module")
 def run() -> sp.Run:
-    return sp.fit(planted_graph(), model="complex", objective="second-moment", dim=8, epochs=20, batch_size=64,
-                  unobserved_weight=0.05)  # fmt: skip
+    return quick_fit(planted_graph())
 
 
 def test_nonconformity_is_what_the_z_scores_of_all_entities_say(run: sp.Run, monkeypatch: pytest.MonkeyPatch) -> None:
