@@ -87,6 +87,7 @@ class Evidence:
         """Return the features of triples, shape (n, features); a fact's own are those that it had as an unknown."""
         heads, relations, tails = triples.T
         links, own = self.links, self.holds(triples).astype(np.int64)
+        in_roles = own * (heads != tails)
         z, score, over_best, over_known, answers, more, fit = np.empty((7, 2, len(triples)))
         for place, (side, column) in enumerate(SIDES.items()):
             given = tails if side == "head" else heads
@@ -105,7 +106,7 @@ class Evidence:
             answers[place], more[place] = np.log1p(count), links.more_answers(relations, count, side)
             # Of an entity that has no such role it is asked whether it could; that of a fact alone does not count.
             alone = (count == 0) & (own > 0)
-            own_fit[alone] = links.fitting(relations[alone], given[alone], OTHER[side], own[alone])
+            own_fit[alone] = links.fitting(relations[alone], given[alone], OTHER[side], in_roles[alone])
             fit[1 - place] = np.where(count > 0, CERTAIN, own_fit)
         degrees = [np.log1p(links.degrees[entities] - own) for entities in (heads, tails)]
         link, linked = links.linked(triples, own)

@@ -83,17 +83,19 @@ class Links:
         self.n_entities, self.n_relations = n_entities, n_relations
         heads, relations, tails = np.unique(facts, axis=0).T
         self.per_relation = np.bincount(relations, minlength=n_relations)
-        self.degrees = np.bincount(np.concatenate([heads, tails]), minlength=n_entities)
+        other = heads != tails  # a fact of an entity about itself is one fact of it, and says no more of it by that
+        self.degrees = np.bincount(np.concatenate([heads, tails[other]]), minlength=n_entities)
         self._answers = {
             side: Counted.of(relations * n_entities + given) for side, given in (("tail", heads), ("head", tails))
         }
         self._rates = {side: self._more_answers(own) for side, own in self._answers.items()}
-        both_ways = np.concatenate([relations, relations + n_relations])
-        ends = np.concatenate([heads * n_entities + tails, tails * n_entities + heads])
+        both_ways = np.concatenate([relations, relations[other] + n_relations])
+        ends = np.concatenate([heads * n_entities + tails, (tails * n_entities + heads)[other]])
         self._pairs = Counted.of(ends)
         places, _ = self._pairs.places(ends)
         self._links = Together(places, both_ways, len(self._pairs.keys), 2 * n_relations)
-        self._roles = Together(np.concatenate([heads, tails]), both_ways, n_entities, 2 * n_relations)
+        played = np.concatenate([relations[other], relations[other] + n_relations])
+        self._roles = Together(np.concatenate([heads[other], tails[other]]), played, n_entities, 2 * n_relations)
 
     def answers(self, relations: Ints, given: Ints, side: str) -> Ints:
         """Return how many answers the question for a side has that gives the other side's entity."""

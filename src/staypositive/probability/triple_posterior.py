@@ -24,6 +24,7 @@ from staypositive.probability.counting import count_unknown
 from staypositive.probability.evidence import FEATURES, OWN, Evidence
 from staypositive.probability.labels import Labelled
 from staypositive.probability.null_distribution import Floats, Ints
+from staypositive.typed import misfit_of
 
 ENOUGH_HELD_OUT = 50
 """Validation facts from which probabilities can be fitted."""
@@ -32,6 +33,7 @@ PAIRS_PER_RELATION, PAIRS_PER_FACT, PAIRS = 4000, 60, 150_000  # unknown pairs t
 BENDS = (0.001, 0.01, 0.05, 0.15, 0.3, 0.5, 0.7, 0.9)  # of the map from log-odds of parts left out to what they hold
 MAP_RIDGE = 2.0
 LIMIT = 30.0  # of log-odds
+MOST = 1e18  # facts or pairs that a file may claim
 GRID = np.linspace(-LIMIT, LIMIT, 241)
 STEPS = 128  # of the histogram of log-odds
 REGIONS = (25, 50, 100, 200, 400, 800, 1600, 3200)  # held-out facts at the top, among which unknown pairs are counted
@@ -174,6 +176,9 @@ class TriplePosterior:
 
     def misfit(self, n_relations: int) -> str:
         """Return what is wrong with what a file says, or an empty text."""
+        wrong = next(filter(None, map(misfit_of, (self, *self.models, *(model.basis for model in self.models)))), "")
+        if wrong:
+            return f"cannot be: {wrong}"
         arrays = [self.mapped, self.pairs, *(array for model in self.models for array in model.arrays)]
         if not all(array.dtype == np.float64 and np.isfinite(array).all() for array in arrays):
             return "does not hold finite numbers throughout"
@@ -182,16 +187,13 @@ class TriplePosterior:
             return "has parts of another shape"
         if not all(model.fits(len(FEATURES), n_relations) for model in self.models):
             return "has a model of other features or relations"
-        numbers = (
-            self.facts,
-            self.held_out,
-            self.missing,
-            self.most_missing,
-            self.pairs.min(),
-            self.held_out_of.min(),
-        )
-        if not all(number >= 0 for number in numbers) or not self.missing or not abs(self.offset) <= 2 * LIMIT:
-            return "counts less than nothing, or has an offset beyond all log-odds"
+        numbers = [self.facts, self.held_out, self.missing, self.most_missing]
+        for array in (self.pairs, self.held_out_of):
+            numbers += [array.min(), array.max()]
+        if not all(0 <= number <= MOST for number in numbers) or not self.missing:
+            return "counts less than nothing, or more than any graph has"
+        if not abs(self.offset) <= 2 * LIMIT:
+            return "has an offset beyond all log-odds"
         return ""
 
     def judge(self, evidence: Evidence, triples: Ints, truth: NDArray[np.bool_]) -> TriplePosterior:
