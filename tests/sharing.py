@@ -81,7 +81,7 @@ def train(name: str, world: World) -> dict[str, Tensor]:
     ranks = rank_sharded(world, model, graph.test.facts, graph.facts(), memory=4000)
     counts = np.stack([ranks.better, ranks.ties, ranks.candidates, ranks.raw_better, ranks.raw_ties])
     found["ranks"] = torch.from_numpy(counts)
-    new = list(discover_sharded(world, graph, model, min_probability=0.3, all_pairs=True, most=20, piece=100))
+    new = list(discover_sharded(world, graph, model, most=20, piece=100))
     found["new"] = torch.from_numpy(np.concatenate([relation.triples for relation in new]))
     found["scores"] = torch.from_numpy(score_sharded(world, model, graph.test.triples[:3]))
     found |= {name: weight.detach().cpu() for name, weight in model.named_parameters()}

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import staypositive as sp
+from conftest import planted_graph
 from staypositive.cli import app, main
 from staypositive.models import options_class
 from staypositive.objectives import OBJECTIVES, objective_options
@@ -41,15 +42,29 @@ def fail(
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cli") / "geo"
-    call("train", "geo", "--out", folder, *FAST, "--quiet", "--no-evaluate")
+    call("train", "geo", "--out", folder, *FAST, "--quiet", "--no-evaluate", "--calibrate", "none")
     return folder
 
 
-def test_train_tells_the_story(tmp_path: Path) -> None:
-    text = call("train", "geo", "--out", tmp_path / "run", *FAST, "--model", "distmult")
-    assert "geo: 5,198 entities, 9 relations, 21,414 / 2,438 / 2,438 triples" in text
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph with labels and enough validation facts for probabilities, as a folder of files."""
+    return sp.write_folder(planted_graph(24), tmp_path_factory.mktemp("cli") / "houses")
+
+
+@pytest.fixture(scope="module")
+def fitted(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with probabilities of unknown triples."""
+    folder = tmp_path_factory.mktemp("cli") / "small"
+    call("train", small, "--out", folder, *FAST, "--quiet", "--no-evaluate")
+    return folder
+
+
+def test_train_tells_the_story(small: Path, tmp_path: Path) -> None:
+    text = call("train", small, "--out", tmp_path / "run", *FAST, "--model", "distmult")
+    assert "houses: 24 entities, 2 relations, 414 / 138 / 138 triples" in text
     assert "distmult by stay-positive, dim 4, batch size 1,024, at most 2 epochs\n" in text
-    assert "Ranking on test: 2,438 queries, filtered by train, valid, test" in text
+    assert "Ranking on test: 138 queries, filtered by train, valid, test" in text
     assert "uncalibrated" in text
     assert "platt" in text
     assert "trained 2 epochs" in text
@@ -59,7 +74,9 @@ def test_train_tells_the_story(tmp_path: Path) -> None:
 
 
 def test_train_states_the_preset(tmp_path: Path) -> None:
-    text = call("train", "geo", "--out", tmp_path / "run", *FAST, "--preset", "paper", "--no-evaluate")
+    text = call(
+        "train", "geo", "--out", tmp_path / "run", *FAST, "--preset", "paper", "--no-evaluate", "--calibrate", "none"
+    )
     assert "preset paper: simple by stay-positive, dim 4, batch size 1,024, at most 2 epochs\n" in text
     assert sp.load_run(tmp_path / "run").provenance["preset"] == "paper"
 
@@ -88,12 +105,12 @@ def test_train_from_one_file_and_json(tmp_path: Path) -> None:
     assert run.calibrator is None
 
 
-def test_quiet_says_only_results(tmp_path: Path) -> None:
-    text = call("train", "geo", "--out", tmp_path / "run", *FAST, "--quiet", "--calibrate", "temperature")
+def test_quiet_says_only_results(small: Path, tmp_path: Path) -> None:
+    text = call("train", small, "--out", tmp_path / "run", *FAST, "--quiet", "--calibrate", "temperature")
     assert "saved" not in text
     assert "temperature" in text
     assert (
-        call("train", "geo", "--out", tmp_path / "b", *FAST, "--quiet", "--no-evaluate", "--calibrate", "none") == ""
+        call("train", small, "--out", tmp_path / "b", *FAST, "--quiet", "--no-evaluate", "--calibrate", "none") == ""
     )
 
 
@@ -116,24 +133,53 @@ def test_evaluate_sampled(trained: Path) -> None:
     assert sp.load_run(trained).metrics["test"]["sampled_ranking"] == report["sampled_ranking"]
 
 
-def test_calibrate(trained: Path) -> None:
-    report = json.loads(call("calibrate", trained, "--method", "isotonic", "--json"))
+def test_calibrate(fitted: Path) -> None:
+    report = json.loads(call("calibrate", fitted, "--method", "isotonic", "--json"))
     assert report["nll_after"] < report["nll_before"]
+    assert report["completeness"] == sp.load_run(fitted).posterior.completeness
     assert "isotonic" in report["test"]["classification"]["all"]
-    assert "before" in call("calibrate", trained, "--method", "platt")
-    assert sp.load_run(trained).calibrator.name == "platt"
-    assert "null-logistic" in call("calibrate", trained)  # what suits second moments and labels
+    text = call("calibrate", fitted, "--method", "platt", "--completeness", "0.8")
+    assert "before" in text
+    said = "fitted to 69 validation facts, for a graph with 0.8 of all true facts"
+    assert said in " ".join(text.split())
+    run = sp.load_run(fitted)
+    assert run.calibrator.name == "platt"
+    assert run.posterior.completeness == pytest.approx(0.8)
+    chosen = run.settings.objective.preferred_calibrator(len(run.graph.valid), 69)
+    assert chosen in call("calibrate", fitted)  # what suits the objective and labels
+    assert sp.load_run(fitted).posterior.completeness != pytest.approx(0.8)
+
+
+def test_predictions_say_what_they_assume(fitted: Path) -> None:
+    asked = ["predict", fitted, "--head", "p0", "--relation", "ally"]
+    text = " ".join(call(*asked).split())
+    assert "probabilities assume that the graph has" in text
+    assert "of all true facts (--completeness)" in text
+    assert "has 0.7 of all true facts" in " ".join(call(*asked, "--completeness", "0.7").split())
+    rows = json.loads(call(*asked, "--json", "--completeness", "0.7", "--top", "30"))
+    assert {row["probability"] is None for row in rows if row["known"]} == {True}
+    assert {0 < row["probability"] < 1 for row in rows if not row["known"]} == {True}
+
+
+def test_scores_say_why_they_are_no_probabilities(trained: Path, tmp_path: Path) -> None:
+    asked = ["predict", trained, "--head", "France", "--relation", "borders", "--top", "2"]
+    assert "these are scores, without probabilities: none were fitted yet" in " ".join(call(*asked).split())
+    assert "note: no fact has Euro (EUR) as head of borders" in " ".join(
+        call("predict", trained, "--head", "Euro (EUR)", "--relation", "borders", "--top", "1").split()
+    )
+    found = json.loads(call("discover", trained, "--relations", "borders", "--top", "3", "--json"))
+    assert [sorted(row) for row in found] == [["head", "relation", "score", "tail"]] * 3
 
 
 def test_predict(trained: Path, tmp_path: Path) -> None:
     text = call("predict", trained, "--head", "France", "--relation", "borders", "--top", "3")
     assert "(France, borders, ?)" in text
-    assert len([line for line in text.splitlines() if " 0." in line]) == 3
+    assert "these are scores, without probabilities" in " ".join(text.split())
     one = json.loads(
         call("predict", trained, "--head", "France", "--relation", "borders", "--tail", "Spain", "--json")
     )
     assert one[0]["known"] is True
-    assert 0 < one[0]["probability"] < 1
+    assert "probability" not in one[0]
     unknown = json.loads(
         call(
             "predict",
@@ -152,7 +198,7 @@ def test_predict(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "labels.txt").write_text("Spain\nItaly\n", "utf-8")
     asked = ["predict", trained, "--head", "France", "--relation", "borders", "--json", "--candidates"]
     assert {row["tail"] for row in json.loads(call(*asked, tmp_path / "labels.txt"))} == {"Spain", "Italy"}
-    assert len(json.loads(call(*asked, "range", "--prior", "0.01"))) == 10
+    assert len(json.loads(call(*asked, "range"))) == 10
     assert len(json.loads(call("predict", trained, "--similar", "France", "--top", "4", "--json"))) == 4
 
 
@@ -161,7 +207,7 @@ def test_predict_from_a_file_to_a_file(trained: Path, tmp_path: Path) -> None:
     text = call("predict", trained, "--queries", tmp_path / "q.tsv", "--out", tmp_path / "a.tsv", "--top", "2")
     assert "3 rows written" in text
     lines = (tmp_path / "a.tsv").read_text("utf-8").splitlines()
-    assert lines[0].split("\t") == ["query", "head", "relation", "tail", "rank", "probability", "score", "known"]
+    assert lines[0].split("\t") == ["query", "head", "relation", "tail", "rank", "score", "known"]
     assert len(lines) == 4
 
 
@@ -353,25 +399,23 @@ def test_extend_says_what_is_wrong(
 
 
 def test_join_makes_one_run_of_two(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    small: Path, fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    call("train", "geo", "--out", tmp_path / "other", *FAST, "--seed", "1", "--no-evaluate")
+    call("train", small, "--out", tmp_path / "other", *FAST, "--seed", "1", "--no-evaluate", "--calibrate", "none")
     both = tmp_path / "both"
-    report = json.loads(call("ensemble", trained, tmp_path / "other", "--out", both, "--facts", "50", "--json"))
+    report = json.loads(call("ensemble", fitted, tmp_path / "other", "--out", both, "--facts", "50", "--json"))
     assert sum(member["weight"] for member in report["members"]) == pytest.approx(1)
-    assert report["metrics"]["test"]["ranking"]["queries"] == 2438
-    text = call(
-        "ensemble", trained, tmp_path / "other", "--out", both, "--force", "--weights", "3,1", "--no-evaluate"
-    )
-    assert f"0.75  {trained}" in text
-    assert "tail" in call("predict", both, "--head", "France", "--relation", "borders")
-    code, said = fail(monkeypatch, capsys, "ensemble", trained, tmp_path / "other", "--out", both)
+    assert report["metrics"]["test"]["ranking"]["queries"] == 138
+    text = call("ensemble", fitted, tmp_path / "other", "--out", both, "--force", "--weights", "3,1", "--no-evaluate")
+    assert f"0.75  {fitted}" in text
+    assert "tail" in call("predict", both, "--head", "p0", "--relation", "ally")
+    code, said = fail(monkeypatch, capsys, "ensemble", fitted, tmp_path / "other", "--out", both)
     assert code == 2
     assert "already holds a run" in said
-    code, said = fail(monkeypatch, capsys, "ensemble", trained, both, "--out", both, "--force")
+    code, said = fail(monkeypatch, capsys, "ensemble", fitted, both, "--out", both, "--force")
     assert code == 2
     assert "is one of the members" in said
-    code, said = fail(monkeypatch, capsys, "ensemble", trained, "--out", tmp_path / "one")
+    code, said = fail(monkeypatch, capsys, "ensemble", fitted, "--out", tmp_path / "one")
     assert code == 2
     assert "two runs or more" in said
 
@@ -396,7 +440,18 @@ def test_runs_of_other_seeds_share_a_split(
 def test_train_starts_from_a_run(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = call("train", "geo", "--start-from", trained, "--out", tmp_path / "on", *FAST, "--no-evaluate")
+    text = call(
+        "train",
+        "geo",
+        "--start-from",
+        trained,
+        "--out",
+        tmp_path / "on",
+        *FAST,
+        "--no-evaluate",
+        "--calibrate",
+        "none",
+    )
     assert "entities: 5,198 kept, 0 folded in, 0 fresh" in text
     code, said = fail(
         monkeypatch, capsys, "train", "geo", "--start-from", trained, "--out", tmp_path / "x", "--dim", "5"

@@ -171,7 +171,7 @@ def _word(draw: random.Random) -> str:
         "--quiet",
         "-v",
         "--top",
-        "--prior",
+        "--completeness",
         "--coverage",
         "--head",
         "--split",

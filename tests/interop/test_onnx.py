@@ -53,9 +53,9 @@ def test_every_model_scores_alike(graph: sp.KnowledgeGraph, tmp_path: Path, mode
 @pytest.mark.parametrize("method", ["platt", "temperature", "beta", "isotonic"])
 def test_probabilities_are_the_calibrated_ones(graph: sp.KnowledgeGraph, tmp_path: Path, method: str) -> None:
     run = sp.fit(graph, model="simple", dim=6, epochs=2, init_scale=2.0)
-    before = sigmoid(run.predictor.triple_logits(graph.test.triples))
+    before = sigmoid(run.predictor.labelled_log_odds(graph.test.triples))
     run.calibrate(method)
-    expected = sigmoid(run.predictor.triple_logits(graph.test.triples))
+    expected = sigmoid(run.predictor.labelled_log_odds(graph.test.triples))
     assert np.abs(expected - before).max() > 1e-3
     found = answers(export_onnx(run, tmp_path / "scorer.onnx"), graph.test.triples)
     np.testing.assert_allclose(found["probability"], expected, atol=1e-5)

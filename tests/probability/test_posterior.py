@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import staypositive as sp
-from conftest import planted_graph
+from conftest import planted_graph, quick_fit
 from staypositive.errors import InputError
 from staypositive.evaluation import negative_log_likelihood, sigmoid
-from staypositive.graph import KnowledgeGraph
+from staypositive.graph import KnowledgeGraph, Split
 from staypositive.models import Scorer
 from staypositive.probability import (
     Beta,
@@ -277,34 +277,27 @@ def test_beyond_what_was_fitted_the_outermost_counts() -> None:
 @pytest.mark.parametrize("method", ["posterior", "null-logistic", "beta"])
 def test_a_run_calibrates_saves_and_predicts(tmp_path, method: str) -> None:
     graph = planted_graph()
-    run = sp.fit(graph, model="complex", objective="second-moment", dim=8, epochs=40, batch_size=64,
-                 unobserved_weight=0.05)  # fmt: skip
+    run = quick_fit(graph)
     change = run.calibrate(method)
     assert change["nll_after"] < 0.5
     report = run.evaluate("test", ranking=False)["classification"]["all"]
     assert report[method]["nll"] < 0.5
-    table = run.predict(head="p0", relation="ally", top=5)
-    assert (table["probability"].diff().dropna() <= 1e-9).all() or method != "beta"
-    moved = run.predict(head="p0", relation="ally", top=5, prior=0.01)
-    assert (moved["probability"] < table["probability"]).all()
-    run.save(tmp_path / "run")
-    again = sp.load_run(tmp_path / "run").predict(head="p0", relation="ally", top=5)
-    np.testing.assert_allclose(again["probability"], table["probability"], rtol=1e-6)
+    triples = graph.test.triples
+    found = run.predict_proba(triples, like_labelled=True)
+    np.testing.assert_allclose(found, sigmoid(run.predictor.labelled_log_odds(triples)))
+    assert (sigmoid(run.predictor.labelled_log_odds(triples, prior=0.01)) < found).all()
+    again = sp.load_run(run.save(tmp_path / "run")).predict_proba(triples, like_labelled=True)
+    np.testing.assert_allclose(again, found, rtol=1e-6)
 
 
-def test_posterior_needs_no_labels(tmp_path) -> None:
-    import dataclasses
-
-    from staypositive.graph import Split
-
+def test_posterior_needs_no_labels() -> None:
     graph = planted_graph()
     facts = dataclasses.replace(graph, valid=Split(graph.valid.facts), test=graph.test)
-    run = sp.fit(facts, model="complex", objective="second-moment", dim=8, epochs=40, batch_size=64,
-                 unobserved_weight=0.05)  # fmt: skip
-    assert run.calibrate("posterior") == {}
-    probabilities = sigmoid(run.predictor.triple_logits(graph.test.triples))
+    run = quick_fit(facts)
+    assert "nll_after" not in run.calibrate("posterior")
+    probabilities = run.predict_proba(graph.test.triples, like_labelled=True)
     truth = graph.test.signs > 0
     assert probabilities[truth].mean() > 0.65
     assert probabilities[~truth].mean() < 0.35
-    with pytest.raises(InputError, match="posterior, which needs facts only"):
+    with pytest.raises(InputError, match="platt needs validation triples labelled true and false"):
         run.calibrate("platt")

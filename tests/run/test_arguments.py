@@ -16,7 +16,7 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("predict", {**ASKED, "top": 1.5}, "top must be a whole number, got 1.5"),
     ("predict", {**ASKED, "top": True}, "top must be a whole number, got True"),
     ("predict", {**ASKED, "top": 0}, "at least 1, got 0"),
-    ("predict", {**ASKED, "prior": "x"}, "prior must be a number, got 'x'"),
+    ("predict", {**ASKED, "completeness": "x"}, "completeness must be a number, got 'x'"),
     ("predict", {**ASKED, "candidates": 5}, "candidates must be text or a list, got 5"),
     ("predict", {**ASKED, "candidates": [5]}, "candidates are a list of labels"),
     ("predict", {**ASKED, "exclude_known": "yes"}, "exclude_known must be true or false"),

@@ -1,4 +1,4 @@
-"""`auto`: the calibrator that suits the objective and the labels there are."""
+"""`auto`: the calibrator that suits the objective, where there are labels."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from staypositive.run.measuring import best_calibrator
 def test_auto_goes_by_objective_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     labelled = planted_graph()
     facts = dataclasses.replace(labelled, valid=Split(labelled.valid.facts))
-    few = dataclasses.replace(facts, valid=Split(facts.valid.facts[:20]))
     assert best_calibrator(labelled, StayPositive()) == "platt"
     assert best_calibrator(facts, StayPositive()) is None
-    assert best_calibrator(facts, SecondMoment()) == "posterior"
-    assert best_calibrator(few, SecondMoment()) is None
+    assert best_calibrator(facts, SecondMoment()) is None
     monkeypatch.setattr(second_moment, "ENOUGH_LABELS", len(labelled.valid) + 1)
     assert best_calibrator(labelled, SecondMoment()) == "posterior"
     monkeypatch.setattr(second_moment, "ENOUGH_LABELS", len(labelled.valid))
@@ -32,9 +30,33 @@ def test_a_run_takes_it() -> None:
     facts = planted_graph()
     facts = dataclasses.replace(facts, valid=Split(facts.valid.facts))
     run = sp.fit(facts, model="distmult", objective="second-moment", dim=4, epochs=1)
-    assert run.calibrate() == {}
-    assert run.calibrator is not None
-    assert run.calibrator.name == "posterior"
-    run = sp.fit(facts, model="distmult", dim=4, epochs=1)
-    with pytest.raises(InputError, match="calibration needs validation triples labelled"):
-        run.calibrate()
+    assert set(run.calibrate()) == {"completeness", "missing"}
+    assert run.calibrator is None
+    labelled = sp.Run(planted_graph(), run.model, run.settings, run.history, run.best_epoch, run.provenance)
+    assert set(labelled.calibrate()) == {"completeness", "missing", "nll_before", "nll_after"}
+    assert labelled.calibrator is not None
+    assert labelled.calibrator.name == best_calibrator(labelled.graph, SecondMoment())
+
+
+def test_labels_alone_suit_a_calibrator_of_labels() -> None:
+    """Too few validation facts for probabilities of unknown triples: scores, the reason, and the best by score."""
+    graph = planted_graph(16)
+    assert len(graph.valid.facts) < 50
+    run = sp.fit(graph, model="distmult", dim=4, epochs=1)
+    assert set(run.calibrate("platt")) == {"nll_before", "nll_after"}
+    assert run.posterior is None
+    reason = f"they need 50 validation facts that are not training facts, and there are {len(graph.valid.facts)}"
+    assert run.why_no_probability() == reason
+    assert list(run.predict("p0", "ally")) == ["tail", "score", "known"]
+    with pytest.raises(InputError, match=f"there are no probabilities, only scores: {reason}"):
+        run.predict_proba([("p0", "ally", "p2")])
+    assert 0 < run.predict_proba([("p0", "ally", "p2")], like_labelled=True)[0] < 1
+    assert list(run.discover(top=4)) == ["head", "relation", "tail", "score"]
+    assert list(run.stats()) == ["relation", "facts", "mean", "std"]
+    done = run.finish()
+    assert set(done["metrics"]["test"]) == {"ranking", "classification"}
+    plain = dataclasses.replace(graph, valid=Split(graph.valid.facts), test=Split(graph.test.facts))
+    bare = sp.Run(plain, run.model, run.settings, run.history, run.best_epoch, run.provenance)
+    with pytest.raises(InputError, match=f"there is nothing to calibrate: .*: {reason}"):
+        bare.calibrate()
+    assert set(bare.finish()["metrics"]["test"]) == {"ranking"}

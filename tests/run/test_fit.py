@@ -102,7 +102,7 @@ def test_monitor_follows_the_data_or_the_wish(planted: sp.KnowledgeGraph) -> Non
     with pytest.raises(SettingError, match="use mrr"):
         sp.fit(facts_alone, dim=4, epochs=1, monitor="nll")
     with pytest.raises(InputError, match="labelled false"):
-        sp.fit(facts_alone, model="simple", dim=4, epochs=1).calibrate()
+        sp.fit(facts_alone, model="simple", dim=4, epochs=1).calibrate("platt")
     train_alone = sp.KnowledgeGraph(
         "t", planted.entities, planted.relations, planted.train, Split(np.empty((0, 3))), Split(np.empty((0, 3)))
     )
@@ -160,7 +160,7 @@ def test_settings_reach_the_model(planted: sp.KnowledgeGraph) -> None:
     assert run.model.settings()["slices"] == 2
     assert run.model.bound == "tanh"
     assert sp.fit(planted, objective="1vsall", dim=2, epochs=1).model.bound == "identity"
-    assert "ntn on planted by stay-positive, best epoch 1 of 1, calibration none" in repr(run)
+    assert "ntn on planted by stay-positive, best epoch 1 of 1, probabilities none" in repr(run)
 
 
 def test_bad_settings() -> None:

@@ -63,7 +63,7 @@ def test_saving_again_replaces_and_sweeps(planted_run: sp.Run, saved: Path) -> N
     assert {n for n in after if n.startswith("weights")} == {n for n in before if n.startswith("weights")}
 
 
-@pytest.mark.parametrize("fails_at", range(6))  # weights, history, metrics, calibrator, manifest change
+@pytest.mark.parametrize("fails_at", range(7))  # weights, history, metrics, calibrator, posterior, manifest change
 def test_a_save_cut_short_leaves_the_old_run(
     planted_run: sp.Run, saved: Path, fails_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,10 +85,10 @@ def test_a_save_cut_short_leaves_the_old_run(
         return files.write_atomic(path, data)
 
     monkeypatch.setattr(sealed_folder, "write_atomic", flaky)
-    with pytest.raises(RunError, match="No space left") if fails_at < 5 else contextlib.nullcontext():
+    with pytest.raises(RunError, match="No space left") if fails_at < 6 else contextlib.nullcontext():
         changed.save(saved)
     now = sp.load_run(saved)
-    if fails_at < 5:
+    if fails_at < 6:
         assert (now.metrics, now.calibrator, now.history) == (old.metrics, old.calibrator, old.history)
         assert torch.equal(now.model.entities, old.model.entities)
     else:

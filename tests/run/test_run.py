@@ -12,6 +12,7 @@ import pytest
 
 import staypositive as sp
 from staypositive.errors import InputError
+from staypositive.evaluation import sigmoid
 from staypositive.inference import discover
 
 
@@ -24,7 +25,7 @@ def test_finish_calibrates_evaluates_and_saves(run: sp.Run, tmp_path: Path) -> N
     done = run.finish(folder=tmp_path / "run")
     assert done["run"] == str(tmp_path / "run")
     assert done["epochs"] == len(run.history)
-    assert set(done["metrics"]["test"]) == {"ranking", "classification"}
+    assert set(done["metrics"]["test"]) == {"ranking", "discovery", "classification"}
     assert run.calibrator is not None
     assert run.calibrator.name in done["metrics"]["test"]["classification"]["all"]
     assert sp.load_run(tmp_path / "run").summary() == run.summary()
@@ -37,26 +38,27 @@ def test_finish_leaves_out_what_it_is_told_to(run: sp.Run) -> None:
 
 def test_discover_gives_the_most_likely_of_all_relations(run: sp.Run) -> None:
     run.calibrate()
-    table = run.discover(min_probability=0.3, prior=0.2)
+    wanted = {"min_probability": 0.05, "completeness": 0.8}
+    table = run.discover(**wanted)
     assert list(table) == ["head", "relation", "tail", "probability", "score"]
-    assert len(table) == sum(len(found.triples) for found in discover(run.predictor, min_probability=0.3, prior=0.2))
+    assert len(table) == sum(len(own.triples) for own in discover(run.predictor.assuming(0.8), min_probability=0.05))
     assert table["probability"].is_monotonic_decreasing
-    pd.testing.assert_frame_equal(run.discover(min_probability=0.3, prior=0.2, top=5), table[:5])
+    pd.testing.assert_frame_equal(run.discover(**wanted, top=5), table[:5])
     own = table[table["relation"] == "ally"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(run.discover(min_probability=0.3, prior=0.2, relations="ally"), own)
+    pd.testing.assert_frame_equal(run.discover(**wanted, relations="ally"), own)
     assert run.discover(min_probability=0.3, relations=[]).empty
-    chances = run.predict_proba(own[["head", "relation", "tail"]], prior=0.2)
+    chances = run.predict_proba(own[["head", "relation", "tail"]], completeness=0.8)
     np.testing.assert_allclose(chances, own["probability"], atol=1e-12)
 
 
 def test_stats_counts_each_relation_and_all(run: sp.Run) -> None:
-    table = run.stats(threshold=0.4, samples=50, exact=True)
+    table = run.stats(threshold=0.4)
     assert table["relation"].tolist() == [*run.graph.relations, "(all)"]
 
 
 def test_a_report_is_text_or_a_file(run: sp.Run, tmp_path: Path) -> None:
-    assert "<h1>complex on" in run.report(samples=50, points=20)
-    path = run.report(tmp_path / "page.html", samples=50, points=20)
+    assert "<h1>complex on" in run.report(points=20)
+    path = run.report(tmp_path / "page.html", points=20)
     assert path == tmp_path / "page.html"
     assert path.exists()
 
@@ -80,7 +82,8 @@ def test_predict_proba_takes_labels_ids_and_frames(run: sp.Run) -> None:
     ids = run.graph.test.triples[:4]
     words = run.graph.entities, run.graph.relations, run.graph.entities
     labels = [tuple(own[i] for own, i in zip(words, row, strict=True)) for row in ids.tolist()]
-    expected = [run.predict(*row)["probability"][0] for row in labels]
+    run.calibrate()
+    expected = sigmoid(run.predictor.log_odds(ids))
     frame = pd.DataFrame(labels, columns=["head", "relation", "tail"])[["tail", "head", "relation"]]
     for triples in (ids, ids.tolist(), labels, frame):
         np.testing.assert_allclose(run.predict_proba(triples), expected, atol=1e-12)
@@ -131,8 +134,11 @@ def test_a_metric_that_is_not_there_is_refused(planted_run: sp.Run, asked: dict[
 def test_repr_says_what_a_run_is(run: sp.Run) -> None:
     name = run.graph.name
     assert repr(run) == (
-        f"<Run complex on {name} by second-moment (preset auto), best epoch {run.best_epoch} of 6, calibration none>"
+        f"<Run complex on {name} by second-moment (preset auto), best epoch {run.best_epoch} of 6, "
+        "probabilities none>"
     )
+    run.calibrate()
+    assert repr(run).endswith(f"probabilities at {run.posterior.completeness:.1%} complete>")
     paper = sp.fit(run.graph, preset="paper", dim=2, epochs=1)
     assert "by stay-positive (preset paper), best epoch 1 of 1" in repr(paper)
     assert "preset" not in repr(sp.fit(run.graph, model="cp", dim=2, epochs=1))

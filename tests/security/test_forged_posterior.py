@@ -55,6 +55,9 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a slope too few": (lambda d: d["models"][0]["slopes"].pop(), "a model of other features"),
     "no scale": (lambda d: d["models"][0]["basis"]["scale"].__setitem__(0, 0.0), "a model of other features"),
     "an own part too few": (lambda d: d["models"][2]["own"].pop(), "a model of other features"),
+    "endless slopes": (lambda d: d["models"][3]["slopes"].__setitem__(0, 1e300), "numbers that are too large"),
+    "an endless offset": (lambda d: d["models"][3].update(offset=-1e300), "numbers that are too large"),
+    "hardly any scale": (lambda d: d["models"][0]["own_scale"].__setitem__(0, 1e-300), "a model of other features"),
     "text for an offset": (lambda d: d["models"][0].update(offset="x"), ""),
     "a model that is a list": (lambda d: d["models"].__setitem__(0, [1]), ""),
 }  # fmt: skip

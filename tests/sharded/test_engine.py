@@ -73,9 +73,7 @@ def test_processes_rank_discover_and_score_as_one(shared: dict[str, Tensor], nam
         strict=True,
     ):
         assert (abs(found - own) <= near).all()  # which of two equal scores is larger, rounding decides
-    new = [
-        found.triples for found in discover(Predictor(graph, scorer), min_probability=0.3, all_pairs=True, most=20)
-    ]
+    new = [found.triples for found in discover(Predictor(graph, scorer), most=20)]
     assert sum(map(len, new)) > 20
     assert np.array_equal(shared[f"{name}/new"].numpy(), np.concatenate(new))
     few = torch.as_tensor(graph.test.triples[:3])  # of four processes, one is left without

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from staypositive.probability.null_distribution import Floats, Ints
 
@@ -22,6 +21,13 @@ RIDGE = 5.0
 OWN_RIDGE, OWN_OFFSET_RIDGE = 10.0, 0.5  # of what relations add: the smaller, the less is shared
 TURNS = 3  # of fitting the common part and the relations' parts
 ROWS = 100_000  # judged at once
+MOST_SIZE = 1e12  # of a number of a file
+
+
+def expit(log_odds: Floats) -> Floats:
+    from scipy import special
+
+    return np.asarray(special.expit(log_odds))
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,8 @@ class Additive:
         wanted = [(n_features,)] * 2 + [(columns,)] * 4 + [(own,)] * 2 + [(n_relations, own + 1), (columns,)]
         return bool(
             shapes == wanted and ((chosen >= 0) & (chosen < n_features)).all()
-            and min(basis.scale.min(initial=1), self.own_scale.min(initial=1)) > 0 and np.isfinite(self.offset)
+            and min(basis.scale.min(initial=1), self.own_scale.min(initial=1)) > 1e-9
+            and max(abs(self.offset), *(np.abs(array).max(initial=0) for array in self.arrays)) < MOST_SIZE
         )  # fmt: skip
 
     def log_odds(self, features: Floats, relations: Ints) -> Floats:

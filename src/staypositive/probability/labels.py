@@ -14,9 +14,9 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from staypositive.errors import InputError
+from staypositive.probability.additive import expit
 from staypositive.probability.calibrators import Calibrator, Truth
 from staypositive.probability.null_distribution import Floats, Ints
 

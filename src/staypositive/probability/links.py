@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from staypositive.probability.null_distribution import Floats, Ints
 
@@ -39,6 +38,8 @@ class Together:
     """Things that have items, and how often one item comes with another: relations of a pair, roles of an entity."""
 
     def __init__(self, things: Ints, items: Ints, n_things: int, n_items: int) -> None:
+        from scipy import sparse
+
         rows = np.unique(things * n_items + items)
         ones, where = np.ones(len(rows), dtype=np.float32), (rows // n_items, rows % n_items)
         self.table: Any = sparse.csr_matrix((ones, where), shape=(n_things, n_items))

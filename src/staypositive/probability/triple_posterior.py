@@ -16,10 +16,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from staypositive.errors import InputError
-from staypositive.probability.additive import Additive, Basis, Sample, fit_slopes
+from staypositive.probability.additive import Additive, Basis, Sample, expit, fit_slopes
 from staypositive.probability.counting import count_unknown
 from staypositive.probability.evidence import FEATURES, OWN, Evidence
 from staypositive.probability.labels import Labelled
@@ -186,7 +185,7 @@ class TriplePosterior:
         if shapes != [GRID.shape, (n_relations, STEPS), (n_relations,)] or len(self.models) != PARTS:
             return "has parts of another shape"
         if not all(model.fits(len(FEATURES), n_relations) for model in self.models):
-            return "has a model of other features or relations"
+            return "has a model of other features or relations, or with numbers that are too large"
         numbers = [self.facts, self.held_out, self.missing, self.most_missing]
         for array in (self.pairs, self.held_out_of):
             numbers += [array.min(), array.max()]

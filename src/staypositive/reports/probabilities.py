@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
 
 from staypositive.evaluation import reliability_bins
 from staypositive.inference import Predictor
@@ -69,6 +68,8 @@ def _discovery(measured: dict[str, Any]) -> Html:
 
 def _labelled(data: ReportData) -> Html:
     """Show triples labelled true and false, by the calibrator of triples like these."""
+    from scipy.stats import binomtest
+
     ways = {"uncalibrated": Predictor(data.graph, data.predictor.scorer)}
     if data.predictor.calibrator is not None:
         ways[data.predictor.calibrator.name] = data.predictor
