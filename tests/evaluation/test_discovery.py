@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -57,7 +58,7 @@ def test_metrics_are_what_loops_count() -> None:
         assert top["true"] == pytest.approx(true / total)
 
     bins = {own["from"]: own for own in found["bins"]}
-    for low, high in zip(EDGES[:-1], EDGES[1:], strict=True):
+    for low, high in itertools.pairwise(EDGES):
         inside = [(weight, chance(odds)) for odds, weight, _, _ in rows if low <= chance(odds) < high]
         if not inside:
             assert low not in bins

@@ -29,7 +29,6 @@ class TailSquares(sp.Objective):
     averages: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = False
     statistic = Statistic.GRAM
-    touches_all_rows = True
     all_weight: float = option(0.01, "weight w0 of all tails", least=0)
 
     def terms(self, model: sp.BilinearModel, batch: Any) -> dict[str, torch.Tensor]:

@@ -112,11 +112,13 @@ def test_monitor_follows_the_data_or_the_wish(planted: sp.KnowledgeGraph) -> Non
         run.evaluate("test")
 
 
-def test_epochs_by_what_the_posterior_expects(planted: sp.KnowledgeGraph) -> None:
+def test_epochs_by_what_the_posterior_expects(planted: sp.KnowledgeGraph, tmp_path: Path) -> None:
     chosen = {"model": "complex", "objective": "second-moment", "dim": 6, "batch_size": 64, "validate_every": 1}
     run = sp.fit(planted, epochs=4, monitor="posterior", **chosen)
     looked = [record.validation["posterior"] for record in run.history]
     assert run.best_epoch == 1 + int(np.argmin(looked))
+    run.save(tmp_path / "run")
+    assert sp.load_run(tmp_path / "run").history == run.history
     background = NullDistribution(planted, Scorer(run.model))
     facts = planted.valid.facts
     expected = Posterior.expected_losses(background.features(facts), background.candidates_in_range(facts))

@@ -148,7 +148,7 @@ class Objective(ABC):
     @property
     def touches_all_rows(self) -> bool:
         """Whether a step needs every row of both tables, rather than the examples' rows."""
-        return self.statistic is Statistic.ROWS
+        return self.statistic is Statistic.ROWS or (self.statistic is Statistic.GRAM and self.spread_interval == 1)
 
     @property
     def spread_interval(self) -> int:

@@ -93,11 +93,6 @@ class SecondMoment(Objective):
         return self.gram_update_interval
 
     @property
-    def touches_all_rows(self) -> bool:
-        """Every row takes part in G, and so in each step that is exact."""
-        return self.gram_update_interval == 1
-
-    @property
     def weight_per_triple(self) -> float | None:
         return self.unobserved_weight if self.weighting == "triple" else None
 

@@ -170,9 +170,7 @@ def new_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
 def blank_model(graph: KnowledgeGraph, settings: Settings) -> BilinearModel:
     """Build the model that the settings describe, all weights zero; on torch's `meta` device, its shapes alone."""
     if settings.model == ENSEMBLE:
-        raise SettingError(
-            "a joined model is made of trained runs, by `staypositive ensemble`, and not trained itself"
-        )
+        raise SettingError("an ensemble is made of trained runs, by `staypositive ensemble`, and not trained itself")
     sizes = len(graph.entities), len(graph.relations)
     density = len(graph.train) / (sizes[0] ** 2 * sizes[1])
     options = {name: value for name, value in vars(settings.model_options).items() if value is not None}

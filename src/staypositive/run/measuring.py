@@ -245,7 +245,7 @@ def validation_measure(graph: KnowledgeGraph, most_facts: int | None = None, mon
         def by_posterior(model: BilinearModel) -> float:
             null = NullDistribution(graph, Scorer(model))
             features, candidates = null.features(facts), null.candidates_in_range(facts)
-            return -min(Posterior.expected_losses(features, candidates if len(candidates) else None).values())
+            return -float(min(Posterior.expected_losses(features, candidates if len(candidates) else None).values()))
 
         return by_posterior
 

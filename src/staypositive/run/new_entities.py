@@ -110,7 +110,7 @@ def carry_over(
 
 def require_alike(old: BilinearModel, new: BilinearModel) -> None:
     if isinstance(old, Ensemble) and not isinstance(new, Ensemble):
-        raise SettingError("a joined run is not trained on; start from one of the runs that it was joined from")
+        raise SettingError("an ensemble is not trained on; start from one of its members")
     free = ("n_entities", "n_relations", "prior_score", "dropout")
     before, after = old.settings(), new.settings()
     if type(old) is not type(new) or getattr(old, "table", None) != getattr(new, "table", None):

@@ -139,7 +139,7 @@ class RunInTraining:
         if validate is not None:
             metrics = validate(self.model)
             value = self.sign * metrics[self.monitor]
-            record = replace(record, validation=metrics, is_best=value > self.best_value)
+            record = replace(record, validation=metrics, is_best=bool(value > self.best_value))
             self._gain(record.epoch, value)
             if record.is_best:
                 self.best_epoch, self.best_value = record.epoch, value
