@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -43,29 +43,17 @@ class Shop:
             found[tuple(getattr(self, name).T)] = True
         return found
 
-    def graph(self, seed: int = 0) -> sp.KnowledgeGraph:
-        """Return the likes as triples (user, likes, item), items numbered after users.
-
-        Validation also holds pairs that nobody liked so far, ten for each like: calibration alone looks at them.
-        """
+    def graph(self, splits: tuple[str, ...] = ("train", "valid", "test")) -> sp.KnowledgeGraph:
+        """Return the likes of some splits as triples (user, likes, item), items numbered after users."""
         users, items = self.chance.shape
         names = [*(f"user {u}" for u in range(users)), *(f"item {i}" for i in range(items))]
-        draw = np.random.default_rng(seed)
-        others = np.column_stack([draw.integers(n, size=10 * len(self.valid)) for n in (users, items)])
-        others = np.unique(others[~self.mask("train", "valid")[tuple(others.T)]], axis=0)
-        labels = np.repeat([1, -1], [len(self.valid), len(others)]).astype(np.int8)
 
-        def split(pairs: Ints, labels: NDArray[np.int8] | None = None) -> sp.Split:
-            return sp.Split(np.column_stack([pairs[:, 0], np.zeros_like(pairs[:, 0]), pairs[:, 1] + users]), labels)
+        def split(name: str) -> sp.Split:
+            pairs: Ints = getattr(self, name) if name in splits else np.empty((0, 2), dtype=np.int64)
+            return sp.Split(np.column_stack([pairs[:, 0], np.zeros_like(pairs[:, 0]), pairs[:, 1] + users]))
 
-        return sp.KnowledgeGraph(
-            "shop",
-            sp.Vocabulary("entity", names),
-            sp.Vocabulary("relation", ["likes"]),
-            split(self.train),
-            split(np.concatenate([self.valid, others]), labels),
-            split(self.test),
-        )
+        entities, relations = sp.Vocabulary("entity", names), sp.Vocabulary("relation", ["likes"])
+        return sp.KnowledgeGraph("shop", entities, relations, split("train"), split("valid"), split("test"))
 
 
 def plant(users: int = 5000, items: int = 2000, tastes: int = 12, seed: int = 0) -> Shop:
@@ -171,27 +159,28 @@ def main() -> None:
             for name, found in figures.items()
             for metric, value in found.items()
         ]
-        pd.DataFrame(rows).to_csv(chosen.rows, index=False)
+        pd.DataFrame(rows).to_csv(chosen.rows, index=False, float_format="%.6g")
 
 
 def next_likes(shop: Shop, run: sp.Run, user: int, top: int = 5) -> tuple[list[int], Floats, Floats]:
     """Return the items that a user may like next, how likely the run says that is, and how likely it is."""
-    known = shop.mask("train", "valid")
-    prior = len(shop.valid) / (~known).sum()  # as many likes are still to come as validation held out
-    new = [f"item {item}" for item in np.flatnonzero(~known[user])]
-    answers = run.predict(head=f"user {user}", relation="likes", top=top, candidates=new, prior=prior)
+    answers = run.predict(head=f"user {user}", relation="likes", top=top, candidates="range", exclude_known=True)
     items = [int(label.split()[1]) for label in answers["tail"]]
     chance = shop.chance[user, items]
     return items, answers["probability"].to_numpy(), chance * 0.1 / (1 - 0.9 * chance)  # given that it is still new
 
 
 def ask(shop: Shop, run: sp.Run, user: int = 0) -> dict[str, float]:
-    """Print probabilities beside the true ones, for one user and for many, and a prediction set; return the means."""
-    run.calibrate("beta")
+    """Print probabilities beside the true ones, for one user and for many, and a prediction set; return the means.
+
+    The graph that is asked lacks the likes of test: as many as validation holds, which is what calibration assumes.
+    """
+    asked = replace(run, graph=shop.graph(("train", "valid")))
+    asked.calibrate()
     print(f"\nuser {user}, next      probability   true chance")
-    for item, said, true in zip(*next_likes(shop, run, user), strict=True):
+    for item, said, true in zip(*next_likes(shop, asked, user), strict=True):
         print(f"item {item:<13}{said:13.3f}{true:14.3f}")
-    many = [next_likes(shop, run, one) for one in range(100)]
+    many = [next_likes(shop, asked, one) for one in range(100)]
     means = {name: float(np.mean([m[place] for m in many])) for place, name in ((1, "said"), (2, "true"))}
     print(f"100 users, mean   {means['said']:13.3f}{means['true']:14.3f}")
     size = len(run.prediction_set(head=f"user {user}", relation="likes", coverage=0.8))
