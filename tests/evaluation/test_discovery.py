@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def test_metrics_are_what_loops_count() -> None:
         assert top["true"] == pytest.approx(true / total)
 
     bins = {own["from"]: own for own in found["bins"]}
-    for low, high in itertools.pairwise(EDGES):
+    for low, high in pairwise(EDGES):
         inside = [(weight, chance(odds)) for odds, weight, _, _ in rows if low <= chance(odds) < high]
         if not inside:
             assert low not in bins
@@ -128,3 +129,11 @@ def test_evaluating_test_hides_its_facts(
     assert "discovery" not in run.evaluate("valid")
     run.calibrate(completeness=0.9)
     assert "discovery" not in run.metrics["test"]  # measured with what was replaced
+
+
+def test_a_split_that_others_have_hides_nothing(incomplete_run: sp.Run) -> None:
+    graph = incomplete_run.graph
+    same = dataclasses.replace(graph, test=graph.valid)
+    run = sp.Run(same, incomplete_run.model, incomplete_run.settings, incomplete_run.history, 1, {})
+    run.calibrate()
+    assert set(run.evaluate("test")) == {"ranking"}

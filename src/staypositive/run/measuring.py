@@ -187,13 +187,15 @@ class Hiding:
         hidden = np.unique(graph.split(split).facts, axis=0)
         self.hidden = hidden[~self.evidence.holds(hidden)]
         known = self.evidence.n_facts
+        completeness = known / (known + len(self.hidden)) if len(self.hidden) else None
         self.posterior = TriplePosterior.fit(
-            self.evidence, graph.train.facts, graph.valid.facts, completeness=known / (known + len(self.hidden)),
-            seed=seed,
-        )  # fmt: skip
+            self.evidence, graph.train.facts, graph.valid.facts, completeness=completeness, seed=seed
+        )
 
     def report(self) -> dict[str, Any]:
-        """Return how stated probabilities of unknown triples compare with the hidden facts among them."""
+        """Return how stated probabilities of unknown triples compare with the hidden facts among them, if any are."""
+        if not len(self.hidden):  # other splits have all of its facts
+            return {}
         evidence, posterior, hidden = self.evidence, self.posterior, self.hidden
         drawn = discovery_sample(evidence, self.graph.valid.facts, self.seed + 1)  # anew: not what it was fitted to
         triples, weights = drawn

@@ -102,7 +102,8 @@ class Run(Answers):
         judge, by_labels = self.predictor, isinstance(self.calibrator, Labelled) and own.has_negatives
         if split == "test" and len(own.facts) and self.posterior is not None and (discovery or by_labels):
             hiding = Hiding(self.graph, self._scorer, split, self.settings.seed)
-            report |= {"discovery": hiding.report()} if discovery else {}
+            found = hiding.report() if discovery else {}
+            report |= {"discovery": found} if found else {}
             judge = hiding.labelled() if by_labels else judge
         if own.has_negatives and len(own.facts):
             report["classification"] = classification_report(judge, split)
