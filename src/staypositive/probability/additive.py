@@ -111,7 +111,7 @@ class Additive:
         shift = (own_design * own[sample.relations]).sum(1)
         for turn in range(TURNS):
             slopes = fit_slopes(design, sample, rho, penalty, slopes, shift, 60 if turn == 0 else 8)
-            common = design @ slopes
+            common = (design @ slopes.astype(design.dtype)).astype(np.float64)
             for relation, rows in enumerate(groups if turn < TURNS - 1 else ()):
                 part = sample.select(rows)
                 if part.is_fact.any():
@@ -157,7 +157,7 @@ def fit_slopes(
     """Minimise the penalised loss of log-odds `shift + design @ slopes`, by Fisher scoring with halved steps."""
 
     def loss(slopes: Floats) -> tuple[float, Floats]:
-        log_odds = shift + design @ slopes
+        log_odds = shift + design @ slopes.astype(design.dtype)  # of one precision: else the design is copied
         return _loss(log_odds, sample, rho) + 0.5 * float((penalty * slopes**2).sum()), log_odds
 
     least, log_odds = loss(slopes)
@@ -170,7 +170,7 @@ def fit_slopes(
         hessian = (part * curvature[rows, None].astype(design.dtype)).T @ part + np.diag(penalty + 1e-3)
         gradient = design.T @ miss.astype(design.dtype) - penalty * slopes
         step = np.linalg.solve(hessian.astype(np.float64), gradient)
-        step *= min(1.0, 6.0 / max(float(np.abs(part[::7] @ step).max(initial=0)), 1e-9))
+        step *= min(1.0, 6.0 / max(float(np.abs(part[::7] @ step.astype(design.dtype)).max(initial=0)), 1e-9))
         for _ in range(12):
             lower, moved = loss(slopes + step)
             if lower < least:
