@@ -140,7 +140,7 @@ def discover_command(
             predictor = held.predictor.assuming(completeness)
             search: Callable[..., Iterator[Discovery]] = partial(discover, predictor)
         else:
-            predictor, search = Predictor(held.graph, Scorer(held.model)), held.discover
+            predictor, search = Predictor(held.graph, Scorer(held.model)).assuming(completeness), held.discover
         names = held.graph.relations
         wanted = list(range(len(names))) if relations is None else [names.id(name) for name in relations.split(",")]
         least = require_probability(predictor, min_probability, top)
