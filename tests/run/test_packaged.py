@@ -34,9 +34,31 @@ def test_geo_demo_is_the_embedded_graph_and_knows_it_well() -> None:
 
 def test_what_was_measured_is_what_is_kept() -> None:
     run = sp.load_run("geo-demo")
-    kept = run.metrics["test"]["classification"]["all"]["posterior"]["nll"]
-    again = run.evaluate("test", ranking=False)["classification"]["all"]["posterior"]["nll"]
+    kept = run.metrics["test"]["classification"]["all"]["uncalibrated"]["nll"]
+    again = run.evaluate("test", ranking=False, discovery=False)["classification"]["all"]["uncalibrated"]["nll"]
     assert again == pytest.approx(kept, rel=1e-5)
+
+
+def test_geo_demo_says_what_a_person_would_sign() -> None:
+    """Known facts are likely as if they were unknown; nonsense, and pairs of the wrong type, are not."""
+    run = sp.load_run("geo-demo")
+    assert run.posterior is not None
+    true = [("France", "borders", "Spain"), ("Germany", "borders", "Poland"), ("Japan", "has_currency", "Yen (JPY)")]
+    for top in run.metrics["test"]["discovery"]["tops"]:
+        assert abs(top["stated"] - top["true"]) < 0.06
+    at_test = run.posterior.assuming(run.metrics["test"]["discovery"]["completeness"])
+    ids = [run.graph.entities.id, run.graph.relations.id, run.graph.entities.id]
+    nonsense = [
+        ("Germany", "borders", "Italy"),
+        ("Japan", "has_currency", "Euro (EUR)"),
+        ("France", "borders", "Yen (JPY)"),
+    ]
+    stated = [
+        at_test.log_odds(run.predictor.evidence, np.array([[of(word) for of, word in zip(ids, one, strict=True)]]))[0]
+        for one in (*true, *nonsense)
+    ]
+    assert min(stated[:3]) > max(stated[3:])
+    assert max(run.predict_proba(nonsense)) < 0.01
 
 
 def test_a_folder_of_that_name_comes_first(

@@ -80,7 +80,7 @@ def calibrate_command(
     method: Annotated[
         str,
         Option(help="Calibrator of labelled splits; auto: what suits objective and labels."),
-        ("auto", *CALIBRATORS),
+        ("auto", "none", *CALIBRATORS),
     ] = "auto",
     completeness: CompletenessFlag = None,
     console: Console = Console(),

@@ -123,7 +123,7 @@ class Run(Answers):
         The probabilities need validation facts only. `completeness` is the share of all true facts that the graph is
         taken to have; by default as many are missing as were held out for validation, or fewer where the graph
         leaves no room for so many. `method` is the calibrator of triples like the labelled ones: `auto` is what
-        measured best for the objective, where validation has labels, and none else. Returned are what was assumed
+        measured best for the objective, where validation has labels; `none` fits none. Returned are what was assumed
         and, with labels, their NLL before and after.
         """
         found: dict[str, float] = {}
@@ -134,7 +134,8 @@ class Run(Answers):
                 seed=self.settings.seed, progress=progress,
             )  # fmt: skip
             found = {"completeness": self.posterior.completeness, "missing": self.posterior.missing}
-        name = best_calibrator(self.graph, self.settings.objective) if method == "auto" else method
+        best = best_calibrator(self.graph, self.settings.objective)
+        name = {"auto": best, "none": None}.get(method, method)
         if name is None and reason is not None:
             raise InputError(f"there is nothing to calibrate: probabilities of unknown triples: {reason}")
         for report in self.metrics.values():  # measured with what is replaced
