@@ -70,10 +70,10 @@ def test_visible_json_says_the_same(value: object) -> None:
         ("predict", "RUN", "--similar", HOSTILE[5], "--top", 50),
         ("predict", "RUN", "--head", "\x1b[2Jnobody\n", "--relation", "=r()"),
         ("explain", "RUN", "--head", HOSTILE[0], "--relation", "\x1b[1mr", "--tail", HOSTILE[1]),
-        ("stats", "RUN", "--samples", 5),
+        ("stats", "RUN"),
         ("evaluate", "RUN", "--per-relation"),
-        ("discover", "RUN", "--min-probability", 0.01, "--top", 60),
-        ("discover", "RUN", "--min-probability", 0.01, "--top", 60, "--json"),
+        ("discover", "RUN", "--top", 60),
+        ("discover", "RUN", "--top", 60, "--json"),
     ],
 )
 def test_no_command_prints_an_order(
@@ -140,7 +140,7 @@ class Tags(HTMLParser):
 
 
 def test_no_label_becomes_markup_in_the_report(hostile_run: sp.Run) -> None:
-    page = render_report(hostile_run, samples=50)
+    page = render_report(hostile_run)
     tags = Tags()
     tags.feed(page)
     assert not tags.names & {"script", "img", "i", "iframe", "object", "base", "form", "input"}
@@ -193,8 +193,8 @@ def test_other_formats_are_not_made_safe(answers: pd.DataFrame, tmp_path: Path) 
         write_table(answers, tmp_path / "x.parquet", spreadsheet_safe=True)
 
 
-@pytest.mark.parametrize("verb", [("predict", "--head", HOSTILE[0], "--relation", "=r()"), ("stats", "--samples", 5),
-                                  ("discover", "--min-probability", 0.01)])  # fmt: skip
+@pytest.mark.parametrize("verb", [("predict", "--head", HOSTILE[0], "--relation", "=r()"), ("stats",),
+                                  ("discover", "--top", 60)])  # fmt: skip
 def test_every_command_that_writes_a_table_can_make_it_safe(
     hostile_folder: Path, tmp_path: Path, verb: tuple[object, ...]
 ) -> None:
@@ -208,13 +208,13 @@ def test_every_command_that_writes_a_table_can_make_it_safe(
 
 
 def test_a_stopped_search_goes_on_with_the_same_labels(hostile_run: sp.Run, tmp_path: Path) -> None:
-    whole = hostile_run.discover(min_probability=0.01)
+    whole = hostile_run.discover(top=60)
     assert set(whole["tail"]) & set(HOSTILE)
     kept = PartialDiscovery(tmp_path / "x.partial", {"a": 1})
-    for found in discover(hostile_run.predictor, min_probability=0.01):
+    for found in discover(hostile_run.predictor, most=60):
         kept.add(found)
     again = PartialDiscovery(tmp_path / "x.partial", {"a": 1})
-    pd.testing.assert_frame_equal(discovery_table(hostile_run.predictor, again.found.values()), whole)
+    pd.testing.assert_frame_equal(discovery_table(hostile_run.predictor, again.found.values(), 60), whole)
 
 
 def test_every_line_of_word2vec_is_one_label(hostile_run: sp.Run, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_measuring_a_run_leaves_its_weights_and_its_graph(
     run.calibrate("temperature")
     run.evaluate("test")
     keep_results(run, folder, Console(quiet=True))
-    changed = {"metrics.json", "calibrator.json"}
+    changed = {"metrics.json", "calibrator.json", "posterior.json"}
     now = RUN.files(folder)
     assert {role for role in now if now[role] != files.get(role)} == changed
     for role, entry in now.items():
