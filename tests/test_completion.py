@@ -46,7 +46,7 @@ def test_commands_flags_and_choices(ask: Ask) -> None:
     assert "--learning-rate" in ask("staypositive train geo --l")
     assert set(ask("staypositive train geo --model ")) == set(sp.MODELS)
     assert set(ask("staypositive train geo --objective ")) == set(sp.OBJECTIVES)
-    assert set(ask("staypositive calibrate geo-demo --method ")) == {"auto", *sp.CALIBRATORS}
+    assert set(ask("staypositive calibrate geo-demo --method ")) == {"auto", "none", *sp.CALIBRATORS}
     assert "--no-reciprocal" in ask("staypositive train geo --no-")
 
 

@@ -3,6 +3,7 @@
 >>> import staypositive as sp
 >>> graph = sp.load_graph("geo")
 >>> run = sp.fit(graph, model="distmult", dim=4, epochs=1)
+>>> _ = run.calibrate()
 >>> run.predict(head="France", relation="borders", top=3).columns.tolist()
 ['tail', 'probability', 'score', 'known']
 """

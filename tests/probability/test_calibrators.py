@@ -13,6 +13,7 @@ from staypositive.evaluation import classification_metrics, negative_log_likelih
 from staypositive.probability import (
     CALIBRATORS,
     FeatureCalibrator,
+    Labelled,
     Platt,
     Temperature,
     calibrator_from_dict,
@@ -24,7 +25,9 @@ LOGITS = DRAW.normal(2, 3, 4000)
 LABELS = np.where(DRAW.random(4000) < sigmoid(0.4 * LOGITS - 1), 1, -1)
 
 
-@pytest.fixture(params=sorted(name for name, kind in CALIBRATORS.items() if not issubclass(kind, FeatureCalibrator)))
+@pytest.fixture(
+    params=sorted(n for n, kind in CALIBRATORS.items() if not issubclass(kind, FeatureCalibrator | Labelled))
+)
 def method(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -10,20 +10,18 @@ import staypositive as sp
 from conftest import planted_graph
 from staypositive.errors import InputError
 from staypositive.graph import Split
-from staypositive.objectives import SecondMoment, StayPositive, second_moment
+from staypositive.objectives import SecondMoment, StayPositive
 from staypositive.run.measuring import best_calibrator
 
 
-def test_auto_goes_by_objective_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_goes_by_objective_and_labels() -> None:
     labelled = planted_graph()
     facts = dataclasses.replace(labelled, valid=Split(labelled.valid.facts))
     assert best_calibrator(labelled, StayPositive()) == "platt"
     assert best_calibrator(facts, StayPositive()) is None
     assert best_calibrator(facts, SecondMoment()) is None
-    monkeypatch.setattr(second_moment, "ENOUGH_LABELS", len(labelled.valid) + 1)
-    assert best_calibrator(labelled, SecondMoment()) == "posterior"
-    monkeypatch.setattr(second_moment, "ENOUGH_LABELS", len(labelled.valid))
-    assert best_calibrator(labelled, SecondMoment()) == "null-logistic"
+    assert best_calibrator(labelled, SecondMoment()) == "labelled"
+    assert best_calibrator(planted_graph(16), SecondMoment()) == "platt"  # too few facts for a posterior
 
 
 def test_a_run_takes_it() -> None:

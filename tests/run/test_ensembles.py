@@ -89,7 +89,7 @@ def test_entities_that_lead_to_each_other_within_bounds(planted_run: sp.Run) -> 
 
 def test_what_a_joined_run_does_not_do_is_said(runs: list[sp.Run]) -> None:
     joined = sp.build_ensemble(runs, weights=[1, 1, 1])
-    with pytest.raises(SettingError, match="start from one of the runs"):
+    with pytest.raises(SettingError, match="start from one of its members"):
         sp.fit(runs[0].graph, model="complex", dim=6, start_from=joined, **FAST)
     points = sp.fit(runs[0].graph, model="transe", dim=4, **FAST)
     with pytest.raises(SettingError, match=r"transe's rows are formed from points.*join the other runs without it"):

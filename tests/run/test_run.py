@@ -138,7 +138,7 @@ def test_repr_says_what_a_run_is(run: sp.Run) -> None:
         "probabilities none>"
     )
     run.calibrate()
-    assert repr(run).endswith(f"probabilities at {run.posterior.completeness:.1%} complete>")
+    assert repr(run).endswith(f"probabilities at completeness {run.posterior.completeness:.4g}>")
     paper = sp.fit(run.graph, preset="paper", dim=2, epochs=1)
     assert "by stay-positive (preset paper), best epoch 1 of 1" in repr(paper)
     assert "preset" not in repr(sp.fit(run.graph, model="cp", dim=2, epochs=1))

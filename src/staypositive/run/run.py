@@ -65,7 +65,7 @@ class Run(Answers):
             "model": f"{self.settings.model}, dim {self.settings.dim}",
             "objective": self.settings.objective.name + (f" (preset {preset})" if preset else ""),
             "best epoch": f"{self.best_epoch} of {len(self.history)}",
-            "probabilities": f"at {self.posterior.completeness:.1%} complete" if self.posterior else "none",
+            "probabilities": f"at completeness {self.posterior.completeness:.4g}" if self.posterior else "none",
         }
 
     @checked
