@@ -100,7 +100,7 @@ def second_moment_probabilities(rows: Rows) -> str:
     """Our classification by calibration beside published figures."""
     lines = []
     for (dataset, way, joined), figures in sorted(_figures(rows, lambda row: bool(row["calibration"])).items()):
-        ours = [seeds(figures[name]) if name in figures else "" for name in PROBABILITY_COLUMNS]
+        ours = _probabilities(figures, way)
         unseen = " (no negative label)" if way == "posterior" else ""
         lines.append([f"**{dataset}**{joined}: {way}{unseen}", *ours, "here"])
     for other in published_by_others("probabilities"):
@@ -110,6 +110,14 @@ def second_moment_probabilities(rows: Rows) -> str:
                 theirs = [f"{found[name]:.3f}" if name in found else "" for name in PROBABILITY_COLUMNS]
                 lines.append([f"{dataset}: {other['system']}", *theirs, other["source"]])
     return markdown(["", "NLL", "Brier", "ECE", "AUC", "accuracy, thresholds by relation", "source"], lines)
+
+
+def _probabilities(figures: dict[str, list[float]], way: str) -> list[str]:
+    """The columns of one calibration; the thresholds of accuracy are labelled, so that label-free rows have none."""
+    shown = [
+        name for name in PROBABILITY_COLUMNS if name in figures and (way != "posterior" or "accuracy" not in name)
+    ]
+    return [seeds(figures[name]) if name in shown else "" for name in PROBABILITY_COLUMNS]
 
 
 def paper_probabilities(rows: Rows) -> str:
@@ -122,7 +130,7 @@ def paper_probabilities(rows: Rows) -> str:
             own.setdefault(place, {}).setdefault(row["metric"], []).append(float(row["value"]))
     lines = [
         [f"{dataset}, {name}: {way}{' (no negative label)' if way == 'posterior' else ''}",
-         *(seeds(found[metric]) if metric in found else "" for metric in PROBABILITY_COLUMNS)]
+         *_probabilities(found, way)]
         for (dataset, name, way), found in sorted(own.items())
     ]  # fmt: skip
     return markdown(["", "NLL", "Brier", "ECE", "AUC", "accuracy, thresholds by relation"], lines)

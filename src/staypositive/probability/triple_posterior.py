@@ -32,6 +32,7 @@ PAIRS_PER_RELATION, PAIRS_PER_FACT, PAIRS = 4000, 60, 150_000  # unknown pairs t
 BENDS = (0.001, 0.01, 0.05, 0.15, 0.3, 0.5, 0.7, 0.9)  # of the map from log-odds of parts left out to what they hold
 MAP_RIDGE = 2.0
 LIMIT = 30.0  # of log-odds
+LARGE_OFFSET = 0.7  # of log-odds, about a factor of two in the sum: something is amiss
 MOST = 1e18  # facts or pairs that a file may claim
 GRID = np.linspace(-LIMIT, LIMIT, 241)
 STEPS = 128  # of the histogram of log-odds
@@ -96,6 +97,11 @@ class TriplePosterior:
                 fitted.most_missing,
             )
             fitted = cls._of_sample(sample, part, fitted.most_missing, facts, n_relations)
+        if abs(fitted.offset) > LARGE_OFFSET:
+            log.warning(
+                "probabilities summed to %.0f facts before they were made to sum to %.0f: take them with care",
+                fitted.sum_before_offset, fitted.missing,
+            )  # fmt: skip
         return fitted
 
     @classmethod
