@@ -18,7 +18,7 @@ import staypositive as sp
 from staypositive import sharded
 from staypositive.cli.command import command
 from staypositive.cli.console import Console, evaluation_tables
-from staypositive.cli.flags import DataArgument, Reading
+from staypositive.cli.flags import ASSUMED, DataArgument, Reading
 from staypositive.graph import StreamedSplit
 from staypositive.interop import make_tracker
 from staypositive.run import DEFAULT_EVERY, PRESETS, TrainingFolder, check_given, preset_of, settings_for
@@ -139,11 +139,19 @@ class Job:
             f"trained {len(seconds)} epochs in {sum(seconds):.1f} s (median {statistics.median(seconds):.3f} s per "
             f"epoch); best epoch {run.best_epoch}; mean of all possible scores {run.history[-1].mean_score:+.3f}"
         )
+        if self.calibrate != "none":
+            self.console.say(
+                "fitting probabilities of unknown triples; hiding test facts shows how far they hold"
+            )
         with self.console.progress("ranking", 2 * len(self.graph.test.facts)) as advance:
             run.finish(calibrate=self.calibrate, evaluate=self.evaluate, folder=self.folder.path, progress=advance)
         if isinstance(self.graph.train, StreamedSplit):
             self.console.say("facts were streamed from disk and not ranked: that would take them all into memory")
         evaluation_tables(self.console, "test", run.metrics.get("test", {}))
+        if run.posterior is None:
+            self.console.say(f"answers have scores, without probabilities: {run.why_no_probability()}")
+        else:
+            self.console.say(ASSUMED.format(run.posterior.completeness))
         self.console.say(f"saved in {self.folder}")
 
     def report(self, run: sp.Run, *, suggest: bool = True) -> None:
