@@ -62,10 +62,8 @@ def _most_members(evidence: Evidence) -> int:
 
 def _some(entities: Ints, most: int, draw: torch.Generator) -> Ints:
     """Return some entities, drawn where there are more."""
-    most = max(most, FEWEST)
-    return (
-        entities if len(entities) <= most else np.sort(entities[torch.randperm(len(entities), generator=draw)[:most]])
-    )
+    places = torch.randperm(len(entities), generator=draw)[: max(most, FEWEST)]
+    return entities[np.sort(places.numpy())]
 
 
 def _likely_members(evidence: Evidence, relation: int, side: str, most: int) -> Ints:
