@@ -18,7 +18,7 @@ from staypositive.probability.null_distribution import Floats, Ints
 PRODUCTS = 1e12  # multiplications, about, that pairs of all relations may take
 LINKED = -3.0  # log-odds by other facts of its entities from which a pair is always looked at
 EVEN = 0.3  # share of the pairs looked at that is spread evenly
-OUTSIDE = 0.12  # of the pairs looked at, for each kind of pairs with entities that hardly fit
+OUTSIDE = 0.3  # of the pairs looked at, for each kind of pairs with entities that hardly fit
 FEWEST = 64  # heads of which these are looked at
 BLOCK = 2**22  # pairs at once
 
