@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 from pathlib import Path
 
@@ -238,3 +239,11 @@ def test_a_reader_that_a_save_overtakes_reads_the_new_run(
     monkeypatch.setattr(sealed_folder.FolderKind, "_read_checked", overtaken)
     assert sp.load_run(saved).calibrator.name == "temperature"
     assert reads > 2 + 8
+
+
+def test_results_are_kept_where_a_run_was_saved(tmp_path: Path, planted_run: sp.Run) -> None:
+    run = dataclasses.replace(planted_run)
+    run.save(tmp_path / "run")
+    run.metrics = {"test": {"said": {"later": 1.0}}}
+    run.save_results(tmp_path / "run")
+    assert sp.load_run(tmp_path / "run").metrics == run.metrics

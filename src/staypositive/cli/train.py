@@ -140,9 +140,7 @@ class Job:
             f"epoch); best epoch {run.best_epoch}; mean of all possible scores {run.history[-1].mean_score:+.3f}"
         )
         if self.calibrate != "none":
-            self.console.say(
-                "fitting probabilities of unknown triples; hiding test facts shows how far they hold"
-            )
+            self.console.say("fitting probabilities of unknown triples; hiding test facts shows how far they hold")
         with self.console.progress("ranking", 2 * len(self.graph.test.facts)) as advance:
             run.finish(calibrate=self.calibrate, evaluate=self.evaluate, folder=self.folder.path, progress=advance)
         if isinstance(self.graph.train, StreamedSplit):

@@ -63,7 +63,7 @@ def _most_members(evidence: Evidence) -> int:
 def _some(entities: Ints, most: int, draw: torch.Generator) -> Ints:
     """Return some entities, drawn where there are more."""
     places = torch.randperm(len(entities), generator=draw)[: max(most, FEWEST)]
-    return entities[np.sort(places.numpy())]
+    return np.asarray(entities[np.sort(places.numpy())])
 
 
 def _likely_members(evidence: Evidence, relation: int, side: str, most: int) -> Ints:

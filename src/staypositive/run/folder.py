@@ -82,7 +82,7 @@ class RunParts:
     calibrator: Calibrator | None = field(default=None, kw_only=True)
     """What gives triples like those of a labelled split theirs."""
     hashes: dict[str, str] = field(default_factory=dict, kw_only=True)
-    """The SHA-256 of each file that it was read from, by role."""
+    """The SHA-256 of each file that it was read from or saved to last, by role."""
 
     @checked
     def save(self, folder: str | os.PathLike[str], precision: str = "float32") -> Path:
@@ -100,10 +100,12 @@ class RunParts:
                     raise RunError(f"the weights of {name} are too large for {precision}")
         except RunError as error:
             raise RunError(f"the run is not written to {folder}: {error}") from None
-        return save_with(folder, self, {WEIGHTS: tensors_to_bytes(weights)})
+        written = save_with(folder, self, {WEIGHTS: tensors_to_bytes(weights)})
+        self.hashes = _hashes(RUN.files(written))
+        return written
 
     def save_results(self, folder: str | os.PathLike[str]) -> None:
-        """Write metrics, posterior and calibrator to the folder that the run was read from; all else there stays."""
+        """Write metrics, posterior and calibrator to the folder of this run, as it was read or saved last."""
         try:
             contents = _results(self)
         except ValueError as error:
@@ -167,8 +169,11 @@ def load_parts(folder: str | os.PathLike[str]) -> RunParts:
     def filled(name: str, settings: dict[str, Any]) -> BilinearModel:
         return filled_model(name, settings, tensors_from_bytes(contents[WEIGHTS]))
 
-    hashes = {role: entry["sha256"] for role, entry in files.items()}
-    return replace(_read_parts(folder, contents, filled), hashes=hashes)
+    return replace(_read_parts(folder, contents, filled), hashes=_hashes(files))
+
+
+def _hashes(files: dict[str, Any]) -> dict[str, str]:
+    return {role: entry["sha256"] for role, entry in files.items()}
 
 
 def load_in_shards(folder: Path) -> tuple[RunParts, dict[str, Any]]:
