@@ -41,9 +41,10 @@ def count_unknown(evidence: Evidence, relation: int, wanted: float, seed: int) -
     other_heads, other_tails = (np.setdiff1d(np.arange(evidence.n_entities), own) for own in (heads, tails))
     for some_heads, some_tails in ((heads, other_tails), (other_heads, tails), (other_heads, other_tails)):
         if len(some_heads) and len(some_tails):
-            chosen = _some(some_heads, most**2 // 3 // len(some_tails), draw)
-            found, weights = _by_score(_Questions(evidence, relation, chosen, some_tails), OUTSIDE * wanted, draw)
-            parts.append((found, weights * (len(some_heads) / len(chosen))))
+            columns = _some(some_tails, 4 * most, draw)
+            rows = _some(some_heads, most**2 // 3 // len(columns), draw)
+            found, weights = _by_score(_Questions(evidence, relation, rows, columns), OUTSIDE * wanted, draw)
+            parts.append((found, weights * (len(some_heads) / len(rows) * len(some_tails) / len(columns))))
     pairs, weights = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     linked = np.stack(evidence.links.likely_pairs(relation, LINKED))
     code = np.array([evidence.n_entities, 1])
