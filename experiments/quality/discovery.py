@@ -118,6 +118,7 @@ def completeness(datasets: list[str], seed: int = 0, results: ResultsOption = RE
             run = sp.fit(graph, seed=seed, device="cpu")
             report = Hiding(graph, Scorer(run.model, exact=True), "test", seed).report()
             about = columns_of_run(run, own_command()) | {"experiment": "completeness", "commit": code_commit()}
+            about["selected_on"] = "valid"
             about |= {"dataset": whole.name, "data_sha256": whole.fingerprint, "setting": f"hide {share:.0%}"}
             found = {key: float(report[key]) for key in ("hidden", "sum", "sum_before_offset", "log_loss")}
             add_rows(

@@ -97,7 +97,7 @@ class TriplePosterior:
                 fitted.most_missing,
             )
             fitted = cls._of_sample(sample, part, fitted.most_missing, facts, n_relations)
-        if abs(fitted.offset) > LARGE_OFFSET:
+        if abs(fitted.offset) > LARGE_OFFSET and fitted.missing > ENOUGH_HELD_OUT:  # of few, a sum says little
             log.warning(
                 "probabilities summed to %.0f facts before they were made to sum to %.0f: take them with care",
                 fitted.sum_before_offset, fitted.missing,
