@@ -19,7 +19,7 @@ from staypositive.training import resolve_device
 from staypositive.version import __version__
 
 PROGRAM = "python -m experiments"
-NOT_OF_THE_COMMAND = ("--results", "--plots", "--graphs", "--commit", "--out", "-o", "--seconds")
+NOT_OF_THE_COMMAND = ("--results", "--plots", "--graphs", "--commit", "--out", "-o", "--seconds", "--keep")
 """Options, each with a value, that say where things are: no part of what is measured."""
 
 ResultsOption = Annotated[Path, typer.Option("--results", help="Folder of results to add figures to.")]
