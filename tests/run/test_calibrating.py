@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import staypositive as sp
@@ -58,3 +60,19 @@ def test_labels_alone_suit_a_calibrator_of_labels() -> None:
     with pytest.raises(InputError, match=f"there is nothing to calibrate: .*: {reason}"):
         bare.calibrate()
     assert set(bare.finish()["metrics"]["test"]) == {"ranking"}
+
+
+def test_judgements_move_probabilities_and_are_kept(incomplete_run: sp.Run, tmp_path: Path) -> None:
+    """Triples that were found false get less likely; without judgements all is as before."""
+    run = dataclasses.replace(incomplete_run)
+    proposed = run.discover(top=12, min_probability=0.01)[["head", "relation", "tail"]]
+    before = run.predict_proba(proposed)
+    run.judge(proposed, [False] * len(proposed))
+    after = run.predict_proba(proposed)
+    assert after.mean() < before.mean()
+    run.save(tmp_path / "run")
+    np.testing.assert_allclose(sp.load_run(tmp_path / "run").predict_proba(proposed), after)
+    run.judge([], [])
+    np.testing.assert_array_equal(run.predict_proba(proposed), before)
+    with pytest.raises(InputError, match="one label per triple"):
+        run.judge(proposed, [True])

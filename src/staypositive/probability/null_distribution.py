@@ -24,7 +24,6 @@ from staypositive.models import RowMoments, Scorer
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Value = TypeVar("Value")
-QueryMoments = tuple[Tensor, Tensor]  # mean and standard deviation of queries' scores over a set, shape (n,) each
 SIDES = {"tail": 2, "head": 0}  # the sides of a triple that can be asked for, with their columns
 SHRINK = 10.0  # weight, in entities, of all entities' covariance in each range's: few rows leave directions empty
 SMALL_RANGE = 1000  # the largest range that is looked at member by member: z-scores of few answers are not normal
@@ -62,7 +61,6 @@ class NullDistribution:
         self.graph, self.scorer = graph, scorer.asked()
         rows = self.scorer.entity_rows
         self._moments: Cache[RowMoments] = Cache(rows.element_size() * rows.shape[1] ** 2)
-        self._of_all: Cache[QueryMoments] = Cache(2 * rows.element_size() * len(rows))
         self._correlations: dict[int, float] = {}
 
     @cached_property
@@ -108,33 +106,6 @@ class NullDistribution:
                 found[2 + row, own] = self.moments(side, relation).z_scores(queries, scores).double()
             found[4, own] = self.correlation(relation)
         return Features(triples[:, 1].copy(), *found.cpu().numpy())
-
-    @torch.no_grad()
-    def pair_features(self, heads: Tensor | None, relation: int, tails: Tensor | None) -> Features:
-        """Return the features of all pairs of heads × tails, tails changing fastest; None stands for all entities."""
-        found = []
-        for scorer, side, given, shape in (
-            (self.scorer, "tail", heads, (-1, 1)), (self.scorer.swapped(), "head", tails, (1, -1))
-        ):  # fmt: skip
-            scores = scorer.pairs(heads, relation, tails)
-            mean, std = self._query_moments(side, given, relation)
-            found += [scores, (scores - mean.view(shape)) / std.view(shape)]
-        tail_scores, tail_z, head_scores, head_z = (part.reshape(-1).double().cpu().numpy() for part in found)
-        n = len(tail_scores)
-        correlations = np.full(n, self.correlation(relation))
-        return Features(np.full(n, relation), tail_scores, head_scores, tail_z, head_z, correlations)
-
-    def _query_moments(self, side: str, given: Tensor | None, relation: int) -> QueryMoments:
-        """Return mean and standard deviation of the scores of queries for `side`, by the entities given in them."""
-
-        def of(entities: Tensor) -> QueryMoments:
-            triples = torch.stack([entities, torch.full_like(entities, relation), entities], dim=1)
-            return self.moments(side, relation).of_scores(self.scorer.queries(triples, side))
-
-        if given is not None:
-            return of(given)
-        every = torch.arange(self.scorer.n_entities, device=self.scorer.device)
-        return self._of_all.get((side, relation), lambda: of(every))  # formed once
 
     def candidates_in_range(self, facts: Ints) -> Features:
         """Return the features of other tails that held-out facts could have, where a relation's range is small.
